@@ -1,0 +1,426 @@
+/* vram.h -- how much GPU memory a large language model needs, and why.
+ *
+ * The whole library is one idea, the ledger. An estimate is a list of entries; an entry is one kind of tensor: whose it
+ * is (role), which component of the bill it belongs to, in which phases it is alive, and the factors whose product is its
+ * bytes. Every module appends entries; everything a user sees is a reading of that one list:
+ *
+ *     bytes of a phase      = sum of the entries alive in it
+ *     peak                  = the largest phase, never the sum of all of them
+ *     component             = sum of its entries alive at the peak
+ *     explanation           = the factors themselves
+ *
+ * Entries speak of the fullest GPU. Nothing here allocates, prints, reads files or keeps state: the caller owns every
+ * struct. Only c_core/json/ allocates (cJSON). Words live outside: the core knows ids.
+ *
+ * Numbers. Counts are int64_t and checked against the ranges beside the fields before any arithmetic. Bytes are double
+ * and hold whole numbers below 2^53. Only + - * / ceil floor min max are used, so that native code, WebAssembly and a
+ * reference in another language agree bit for bit.
+ *
+ * The life of a call:  scenario text -> vram_json_* -> vram_scenario -> vram_estimate() -> vram_report -> report text.
+ */
+#ifndef VRAM_H
+#define VRAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ---------------------------------------------------------------------------------------------------------- limits -- */
+
+enum {
+    VRAM_MAX_LAYERS = 1024,  /* num_hidden_layers: 1 .. 1024 */
+    VRAM_MAX_KINDS = 96,     /* different decoder layers in one model (NAS models have many) */
+    VRAM_MAX_TENSORS = 1024, /* rows of a model's table of parameter tensors */
+    VRAM_MAX_ENTRIES = 2048,
+    VRAM_MAX_FACTORS = 8,
+    VRAM_MAX_NOTES = 32,
+    VRAM_MAX_FITS = 128,
+    VRAM_MAX_TARGETS = 32, /* names in lora.targets */
+    VRAM_MAX_NAME = 48     /* bytes of an id or a module name, its final zero included */
+};
+
+#define VRAM_UNSET INT64_C(-1) /* an integer field that takes its default from others; see vram_scenario_defaults() */
+
+/* ------------------------------------------------------------------------------------------------------------ words --
+ * Each enum has a list of (NAME, "id") from which the enum, the table of ids and the page's schema are made. */
+
+#define VRAM_TASKS(X) X(INFERENCE, "inference") X(TRAINING, "training") X(RL, "rl")
+#define VRAM_ENGINES(X) X(BARE, "bare") X(TRANSFORMERS, "transformers") X(VLLM, "vllm") X(SGLANG, "sglang") X(LLAMA_CPP, "llama.cpp")
+#define VRAM_ATTENTIONS(X) X(FLASH, "flash") X(SDPA, "sdpa") X(EAGER, "eager")
+#define VRAM_VLLM_ENGINES(X) X(V1, "v1") X(V0, "v0")
+#define VRAM_MLA_CACHES(X) X(LATENT, "latent") X(EXPANDED, "expanded")
+#define VRAM_METHODS(X) X(FULL, "full") X(LORA, "lora")
+#define VRAM_PRECISIONS(X) X(MIXED, "mixed") X(AMP, "amp") X(BF16, "bf16") X(FP32, "fp32")
+#define VRAM_OPTIMIZERS(X)                                                                                              \
+    X(ADAMW, "adamw") X(ADAMW_8BIT, "adamw-8bit") X(PAGED_ADAMW_8BIT, "paged-adamw-8bit") X(ADAFACTOR, "adafactor")     \
+    X(SGD, "sgd") X(SGD_MOMENTUM, "sgd-momentum") X(LION, "lion") X(LION_8BIT, "lion-8bit") X(MUON, "muon")             \
+    X(GALORE, "galore") X(LOMO, "lomo")
+#define VRAM_OPTIMIZER_IMPLS(X) X(FOREACH, "foreach") X(FUSED, "fused") X(FOR_LOOP, "for-loop")
+#define VRAM_CHECKPOINTINGS(X) X(NONE, "none") X(SELECTIVE, "selective") X(FULL, "full")
+#define VRAM_LOSSES(X) X(FULL, "full") X(INPLACE, "inplace") X(CHUNKED, "chunked") X(TILED, "tiled") X(FUSED, "fused")
+#define VRAM_PACKINGS(X) X(NONE, "none") X(WRAPPED, "wrapped") X(BFD, "bfd")
+#define VRAM_KERNELS(X) X(TRANSFORMERS, "transformers") X(FUSED, "fused")
+#define VRAM_LORA_TARGETS(X) X(ALL_LINEAR, "all-linear") X(ATTENTION, "attention") X(QV, "qv") X(LIST, "list")
+#define VRAM_ALGORITHMS(X) X(PPO, "ppo") X(GRPO, "grpo") X(DPO, "dpo") X(RLOO, "rloo")
+#define VRAM_ROLE_MODELS(X) X(SAME, "same") X(NONE, "none") X(ADAPTER, "adapter") X(PRECOMPUTED, "precomputed") X(MODEL, "model")
+#define VRAM_ROLLOUT_ENGINES(X) X(TRANSFORMERS, "transformers") X(VLLM, "vllm")
+#define VRAM_PARALLEL_ENGINES(X)                                                                                        \
+    X(PLAIN, "plain") X(DDP, "ddp") X(FSDP1, "fsdp1") X(FSDP2, "fsdp2") X(DEEPSPEED, "deepspeed") X(MEGATRON, "megatron")
+#define VRAM_OFFLOADS(X) X(NONE, "none") X(OPTIMIZER, "optimizer") X(OPTIMIZER_WEIGHTS, "optimizer+weights")
+
+#define VRAM_ROLES(X) X(MODEL, "model") X(ACTOR, "actor") X(CRITIC, "critic") X(REFERENCE, "reference") X(REWARD, "reward") X(ROLLOUT, "rollout")
+#define VRAM_COMPONENTS(X)                                                                                              \
+    X(WEIGHTS, "weights") X(ADAPTERS, "adapters") X(GRADIENTS, "gradients") X(MASTER_WEIGHTS, "master_weights")         \
+    X(OPTIMIZER, "optimizer") X(ACTIVATIONS, "activations") X(LOGITS, "logits") X(KV_CACHE, "kv_cache")                 \
+    X(RECURRENT_STATE, "recurrent_state") X(WORKSPACE, "workspace") X(ENGINE_BUFFERS, "engine_buffers")                 \
+    X(CUDA_GRAPHS, "cuda_graphs") X(COMMUNICATION, "communication") X(CONTEXT, "context") X(FRAGMENTATION, "fragmentation")
+#define VRAM_PHASES(X)                                                                                                  \
+    X(LOAD, "load") X(PREFILL, "prefill") X(DECODE, "decode") X(ROLLOUT, "rollout") X(SCORE, "score") X(FORWARD, "forward") \
+    X(LOSS, "loss") X(BACKWARD, "backward") X(STEP, "step")
+#define VRAM_CERTAINTIES(X) X(EXACT, "exact") X(MODELLED, "modelled") X(ALLOWANCE, "allowance")
+#define VRAM_VERDICTS(X) X(FITS, "fits") X(TIGHT, "tight") X(NO, "no")
+#define VRAM_ERRORS(X)                                                                                                  \
+    X(NONE, "none") X(SYNTAX, "syntax") X(TYPE, "type") X(RANGE, "range") X(UNKNOWN_KEY, "unknown_key")                 \
+    X(UNKNOWN_VALUE, "unknown_value") X(DUPLICATE_KEY, "duplicate_key") X(MISSING, "missing") X(UNSUPPORTED, "unsupported") \
+    X(CONFLICT, "conflict") X(TOO_LARGE, "too_large") X(INTERNAL, "internal")
+
+/* symbols of factors: (NAME, symbol as written on a whiteboard, id for the words) */
+#define VRAM_SYMBOLS(X)                                                                                                 \
+    X(BYTES, "B", "bytes") X(PARAMETERS, "N", "parameters") X(BYTES_PER_PARAMETER, "B/param", "bytes_per_parameter")    \
+    X(BYTES_PER_ELEMENT, "B/elem", "bytes_per_element") X(LAYERS, "L", "layers") X(KEY_AND_VALUE, "2", "key_and_value") \
+    X(HIDDEN, "h", "hidden_size") X(HEADS, "a", "num_attention_heads") X(KV_HEADS, "k", "num_key_value_heads")          \
+    X(HEAD_DIM, "d", "head_dim") X(INTERMEDIATE, "f", "intermediate_size") X(VOCABULARY, "V", "vocab_size")             \
+    X(SEQUENCE, "s", "sequence_length") X(KEYS, "s", "keys") X(BATCH, "b", "batch") X(MICRO_BATCH, "b", "micro_batch")  \
+    X(TOKENS, "t", "tokens") X(WINDOW, "w", "window_tokens") X(WIDTH, "n", "width") X(ROWS, "m", "rows")                \
+    X(EXPERTS, "E", "experts") X(EXPERTS_PER_TOKEN, "e", "experts_per_token") X(COPIES, "x", "copies")                  \
+    X(RANK, "r", "rank") X(GROUPS, "g", "groups") X(SEQUENCES, "b", "sequences") X(ELEMENTS, "n", "elements")           \
+    X(FRACTION, "%", "fraction") X(STATE, "S", "state_size") X(BLOCKS, "B", "blocks") X(SLOTS, "c", "slots")            \
+    X(MICRO_BATCHES_IN_FLIGHT, "p", "micro_batches_in_flight")
+
+#define VRAM_ENUM_(prefix, NAME, ...) prefix##NAME,
+#define VRAM_E_TASK(N, ...) VRAM_TASK_##N,
+#define VRAM_E_ENGINE(N, ...) VRAM_ENGINE_##N,
+#define VRAM_E_ATTENTION(N, ...) VRAM_ATTENTION_##N,
+#define VRAM_E_VLLM(N, ...) VRAM_VLLM_##N,
+#define VRAM_E_MLA_CACHE(N, ...) VRAM_MLA_CACHE_##N,
+#define VRAM_E_METHOD(N, ...) VRAM_METHOD_##N,
+#define VRAM_E_PRECISION(N, ...) VRAM_PRECISION_##N,
+#define VRAM_E_OPTIMIZER(N, ...) VRAM_OPTIMIZER_##N,
+#define VRAM_E_OPTIMIZER_IMPL(N, ...) VRAM_OPTIMIZER_IMPL_##N,
+#define VRAM_E_CHECKPOINTING(N, ...) VRAM_CHECKPOINTING_##N,
+#define VRAM_E_LOSS(N, ...) VRAM_LOSS_##N,
+#define VRAM_E_PACKING(N, ...) VRAM_PACKING_##N,
+#define VRAM_E_KERNELS(N, ...) VRAM_KERNELS_##N,
+#define VRAM_E_LORA_TARGETS(N, ...) VRAM_LORA_TARGETS_##N,
+#define VRAM_E_ALGORITHM(N, ...) VRAM_ALGORITHM_##N,
+#define VRAM_E_ROLE_MODEL(N, ...) VRAM_ROLE_MODEL_##N,
+#define VRAM_E_ROLLOUT_ENGINE(N, ...) VRAM_ROLLOUT_ENGINE_##N,
+#define VRAM_E_PARALLEL_ENGINE(N, ...) VRAM_PARALLEL_ENGINE_##N,
+#define VRAM_E_OFFLOAD(N, ...) VRAM_OFFLOAD_##N,
+#define VRAM_E_ROLE(N, ...) VRAM_ROLE_##N,
+#define VRAM_E_COMPONENT(N, ...) VRAM_COMPONENT_##N,
+#define VRAM_E_PHASE(N, ...) VRAM_PHASE_##N,
+#define VRAM_E_CERTAINTY(N, ...) VRAM_##N,
+#define VRAM_E_VERDICT(N, ...) VRAM_VERDICT_##N,
+#define VRAM_E_ERROR(N, ...) VRAM_ERROR_##N,
+#define VRAM_E_SYMBOL(N, ...) VRAM_SYMBOL_##N,
+
+typedef enum { VRAM_TASKS(VRAM_E_TASK) VRAM_TASK_COUNT } vram_task;
+typedef enum { VRAM_ENGINES(VRAM_E_ENGINE) VRAM_ENGINE_COUNT } vram_engine;
+typedef enum { VRAM_ATTENTIONS(VRAM_E_ATTENTION) VRAM_ATTENTION_COUNT } vram_attention_kernel;
+typedef enum { VRAM_VLLM_ENGINES(VRAM_E_VLLM) VRAM_VLLM_COUNT } vram_vllm_engine;
+typedef enum { VRAM_MLA_CACHES(VRAM_E_MLA_CACHE) VRAM_MLA_CACHE_COUNT } vram_mla_cache;
+typedef enum { VRAM_METHODS(VRAM_E_METHOD) VRAM_METHOD_COUNT } vram_method;
+typedef enum { VRAM_PRECISIONS(VRAM_E_PRECISION) VRAM_PRECISION_COUNT } vram_precision;
+typedef enum { VRAM_OPTIMIZERS(VRAM_E_OPTIMIZER) VRAM_OPTIMIZER_COUNT } vram_optimizer;
+typedef enum { VRAM_OPTIMIZER_IMPLS(VRAM_E_OPTIMIZER_IMPL) VRAM_OPTIMIZER_IMPL_COUNT } vram_optimizer_impl;
+typedef enum { VRAM_CHECKPOINTINGS(VRAM_E_CHECKPOINTING) VRAM_CHECKPOINTING_COUNT } vram_checkpointing;
+typedef enum { VRAM_LOSSES(VRAM_E_LOSS) VRAM_LOSS_COUNT } vram_loss;
+typedef enum { VRAM_PACKINGS(VRAM_E_PACKING) VRAM_PACKING_COUNT } vram_packing;
+typedef enum { VRAM_KERNELS(VRAM_E_KERNELS) VRAM_KERNELS_COUNT } vram_kernels;
+typedef enum { VRAM_LORA_TARGETS(VRAM_E_LORA_TARGETS) VRAM_LORA_TARGETS_COUNT } vram_lora_targets;
+typedef enum { VRAM_ALGORITHMS(VRAM_E_ALGORITHM) VRAM_ALGORITHM_COUNT } vram_algorithm;
+typedef enum { VRAM_ROLE_MODELS(VRAM_E_ROLE_MODEL) VRAM_ROLE_MODEL_COUNT } vram_role_model;
+typedef enum { VRAM_ROLLOUT_ENGINES(VRAM_E_ROLLOUT_ENGINE) VRAM_ROLLOUT_ENGINE_COUNT } vram_rollout_engine;
+typedef enum { VRAM_PARALLEL_ENGINES(VRAM_E_PARALLEL_ENGINE) VRAM_PARALLEL_ENGINE_COUNT } vram_parallel_engine;
+typedef enum { VRAM_OFFLOADS(VRAM_E_OFFLOAD) VRAM_OFFLOAD_COUNT } vram_offload;
+typedef enum { VRAM_ROLES(VRAM_E_ROLE) VRAM_ROLE_COUNT } vram_role;
+typedef enum { VRAM_COMPONENTS(VRAM_E_COMPONENT) VRAM_COMPONENT_COUNT } vram_component;
+typedef enum { VRAM_PHASES(VRAM_E_PHASE) VRAM_PHASE_COUNT } vram_phase;
+typedef enum { VRAM_CERTAINTIES(VRAM_E_CERTAINTY) VRAM_CERTAINTY_COUNT } vram_certainty;
+typedef enum { VRAM_VERDICTS(VRAM_E_VERDICT) VRAM_VERDICT_COUNT } vram_verdict;
+typedef enum { VRAM_ERRORS(VRAM_E_ERROR) VRAM_ERROR_COUNT } vram_error_code;
+typedef enum { VRAM_SYMBOLS(VRAM_E_SYMBOL) VRAM_SYMBOL_COUNT } vram_symbol;
+
+/* which list of names: for vram_name() and vram_find() (words.c) */
+typedef enum {
+    VRAM_LIST_TASK, VRAM_LIST_ENGINE, VRAM_LIST_ATTENTION, VRAM_LIST_VLLM_ENGINE, VRAM_LIST_MLA_CACHE, VRAM_LIST_METHOD,
+    VRAM_LIST_PRECISION, VRAM_LIST_OPTIMIZER, VRAM_LIST_OPTIMIZER_IMPL, VRAM_LIST_CHECKPOINTING, VRAM_LIST_LOSS,
+    VRAM_LIST_PACKING, VRAM_LIST_KERNELS, VRAM_LIST_LORA_TARGETS, VRAM_LIST_ALGORITHM, VRAM_LIST_ROLE_MODEL,
+    VRAM_LIST_ROLLOUT_ENGINE, VRAM_LIST_PARALLEL_ENGINE, VRAM_LIST_OFFLOAD, VRAM_LIST_ROLE, VRAM_LIST_COMPONENT,
+    VRAM_LIST_PHASE, VRAM_LIST_CERTAINTY, VRAM_LIST_VERDICT, VRAM_LIST_ERROR, VRAM_LIST_SYMBOL, VRAM_LIST_SYMBOL_ID,
+    VRAM_LIST_FORMAT, VRAM_LIST_WHAT, VRAM_LIST_SOURCE, VRAM_LIST_NOTE, VRAM_LIST_COUNT
+} vram_list;
+
+const char *vram_name(vram_list list, int value); /* id of a value; "" when out of range */
+int vram_find(vram_list list, const char *name);  /* value of an id; -1 when unknown */
+int vram_count(vram_list list);                   /* values in a list */
+
+/* What an entry is, where a rule is from, and what a note says are lists too; they are long, and live in words.h. */
+#include "words.h"
+
+/* ---------------------------------------------------------------------------------------------------------- formats --
+ * How stored weights (and caches) weigh: format.c has the table. A format is an index into it; vram_find(VRAM_LIST_FORMAT).
+ * A GGUF mix ("gguf:Q4_K_M") assigns one GGUF type per tensor; every other format has one rule for the linear layers
+ * and leaves the rest in 16 bit. */
+typedef int vram_format;
+
+/* ------------------------------------------------------------------------------------------------------------ model --
+ * A model is a list of layer kinds and, per layer, which kind it is. Configs of every family are brought to this one form
+ * (json/config.c); architecture.c makes the table of its parameter tensors; block.c what a training step makes of it. */
+
+typedef enum { VRAM_MIXER_NONE, VRAM_MIXER_SOFTMAX, VRAM_MIXER_MLA } vram_mixer;
+typedef enum {
+    VRAM_STATE_NONE, VRAM_STATE_MAMBA1, VRAM_STATE_MAMBA2, VRAM_STATE_GATED_DELTA, VRAM_STATE_KDA, VRAM_STATE_LIGHTNING,
+    VRAM_STATE_SHORT_CONV, VRAM_STATE_RGLRU
+} vram_state_type;
+typedef enum { VRAM_FFN_NONE, VRAM_FFN_GATED, VRAM_FFN_PLAIN } vram_ffn_type;
+typedef enum { VRAM_NORM_RMS, VRAM_NORM_LAYER, VRAM_NORM_LAYER_BIAS, VRAM_NORM_LAYER_BARE, VRAM_NORM_RMS_BARE } vram_norm_type;
+typedef enum { VRAM_QK_NORM_NONE, VRAM_QK_NORM_HEAD, VRAM_QK_NORM_WIDTH, VRAM_QK_NORM_PER_HEAD, VRAM_QK_NORM_HEAD_BIAS, VRAM_QK_NORM_BARE } vram_qk_norm;
+typedef enum { VRAM_POSITION_ROTARY, VRAM_POSITION_LEARNED, VRAM_POSITION_ALIBI, VRAM_POSITION_NONE } vram_position;
+
+typedef struct {
+    vram_mixer type;
+    int64_t heads;             /* 1 .. 65,536 */
+    int64_t kv_heads;          /* 1 .. heads */
+    int64_t head_dim;          /* of q and k; 1 .. 65,536 */
+    int64_t v_head_dim;        /* of v; = head_dim but for MLA and a few */
+    int64_t window;            /* tokens a layer looks back; 0: all of them */
+    bool chunked;              /* the window is a chunk (Llama 4) */
+    bool shares_cache;         /* reads the cache of an earlier layer, has none of its own (Gemma 3n) */
+    int64_t q_lora_rank, kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim; /* MLA; q_lora_rank 0: a plain q_proj */
+    int64_t index_heads, index_head_dim; /* sparse-attention indexer (DSA); 0: none */
+    bool fused_qkv;            /* one linear layer for q, k, v */
+    bool q_bias, k_bias, v_bias, o_bias;
+    vram_qk_norm qk_norm;
+    bool output_gate;          /* q_proj twice as wide (Qwen3-Next) */
+    bool sinks;                /* one learned number a head (gpt-oss) */
+} vram_attention;
+
+typedef struct {
+    vram_state_type type;
+    int64_t inner;             /* width inside the mixer */
+    int64_t state;             /* numbers of state a channel */
+    int64_t heads, head_dim;   /* Mamba-2; DeltaNet: value heads and value head size */
+    int64_t key_heads, key_head_dim; /* DeltaNet */
+    int64_t groups;            /* Mamba-2 */
+    int64_t conv_kernel;
+    int64_t dt_rank;           /* Mamba-1 */
+    bool proj_bias, conv_bias;
+    bool gated_norm;
+    bool state_fp32;           /* the recurrent state stays fp32 */
+} vram_state;
+
+typedef struct {
+    vram_ffn_type type;        /* of dense MLP and experts alike */
+    int64_t width;             /* of the dense MLP; 0: none */
+    bool bias, fused_gate_up;
+    int64_t experts;           /* 0: dense */
+    int64_t experts_per_token; /* 1 .. experts */
+    int64_t expert_width;
+    int64_t shared_width;      /* shared expert(s), all together; 0: none */
+    bool shared_gate;          /* h numbers that weigh the shared expert */
+    bool router_bias;          /* correction bias, one number an expert */
+    bool expert_bias;          /* gpt-oss */
+} vram_ffn;
+
+typedef struct {
+    vram_attention attention;
+    vram_state state;          /* may stand beside attention (Falcon-H1) */
+    vram_ffn ffn;
+    int norms;                 /* norms of hidden width in the layer: 1, 2 or 4 */
+    bool post_norms;           /* norms after the blocks (Gemma 2: as well; OLMo 2: only) */
+    bool parallel;             /* attention and MLP read the same input (GPT-J, Falcon, Cohere) */
+} vram_layer;
+
+/* A row of the table of parameter tensors. parameters = layers * copies * rows * columns. */
+typedef enum { VRAM_PART_EMBEDDING, VRAM_PART_ATTENTION, VRAM_PART_STATE, VRAM_PART_MLP, VRAM_PART_EXPERT, VRAM_PART_SHARED_EXPERT, VRAM_PART_ROUTER, VRAM_PART_NORM, VRAM_PART_HEAD, VRAM_PART_OTHER } vram_part;
+typedef enum { VRAM_SHARD_NONE, VRAM_SHARD_ROWS, VRAM_SHARD_COLUMNS, VRAM_SHARD_KV_ROWS, VRAM_SHARD_EXPERTS, VRAM_SHARD_VOCABULARY } vram_shard;
+
+typedef struct {
+    char name[VRAM_MAX_NAME];  /* last part of the module's path in transformers: "q_proj" */
+    vram_part part;
+    int kind;                  /* layer kind it belongs to; -1: outside the layers */
+    int64_t layers;            /* layers of that kind; 1 outside */
+    int64_t copies;            /* of this tensor in one layer: experts, or 1 */
+    int64_t rows;              /* output features; the length of a vector */
+    int64_t columns;           /* input features; 1: a vector */
+    bool linear;               /* an nn.Linear weight: quantised by the formats, wrapped by LoRA's all-linear */
+    bool bias;                 /* a bias vector of the linear layer of the same name */
+    bool stacked;              /* experts stacked in one 3-D parameter (transformers 5): not a linear module */
+    bool buffer;               /* in the file, not counted by num_parameters() */
+    bool softmax;              /* a linear layer of softmax attention: lora.targets "attention" */
+    vram_shard shard;          /* how tensor (or expert) parallelism divides it */
+} vram_tensor;
+
+typedef struct {
+    char model_type[VRAM_MAX_NAME];
+    bool rule_of_thumb;        /* {"params": ..}: counted by declaration */
+    double params_override;    /* 0: counted from the tensors; 1 .. 1e15 */
+    double active_override;
+    int64_t hidden;            /* 1 .. 1,048,576 */
+    int64_t vocab;             /* 1 .. 16,777,216 */
+    int64_t max_positions;     /* 0: not said */
+    int64_t layers;            /* 1 .. VRAM_MAX_LAYERS */
+    int kinds;
+    vram_layer kind[VRAM_MAX_KINDS];
+    unsigned char layer_kind[VRAM_MAX_LAYERS]; /* which kind each layer is */
+    vram_norm_type norm;
+    bool final_norm;
+    bool tied;                 /* the head is the embedding */
+    bool head_bias;
+    vram_position position;
+    vram_format native;        /* what quantization_config says; -1: none, then the dtype */
+    int64_t mtp_layers;        /* multi-token-prediction layers in the file */
+    double resid_dropout, attention_dropout, embedding_dropout; /* as the config says, or the class's default */
+    int tensors;
+    vram_tensor tensor[VRAM_MAX_TENSORS]; /* made by vram_architecture() */
+} vram_model;
+
+/* --------------------------------------------------------------------------------------------------------- scenario --
+ * spec: the scenario. VRAM_UNSET (integers), a negative number (reals) or -1 (enums held as int) mean "not said"; after vram_scenario_defaults()
+ * nothing is unset but what has no value. Ranges are in json/scenario.c's table of fields, which also makes the page's form. */
+
+typedef struct {
+    int kind;                  /* vram_role_model; -1: by algorithm */
+    vram_model model;          /* read when kind is MODEL */
+} vram_role_choice;
+
+typedef struct {
+    char id[VRAM_MAX_NAME];
+    double memory_bytes;       /* what the driver reports as total */
+    double usable_bytes;       /* what one process can use: the total a CUDA program sees, less the context */
+    double context_bytes;      /* CUDA context and libraries */
+    double compute_capability; /* 0: not NVIDIA */
+    int multiprocessors;       /* 0: not known */
+    bool apple;                /* unified memory */
+    bool common;               /* shown in the default comparison */
+} vram_gpu;
+
+typedef struct {
+    int task;
+    vram_model model;
+    int weights;               /* vram_format */
+    int engine;
+    int64_t context, prompt, batch;
+    int kv_cache, kv_cache_k, kv_cache_v; /* vram_format */
+    struct { int attention; } transformers;
+    struct { int engine; double gpu_memory_utilization; int64_t max_num_batched_tokens, max_num_seqs, block_size; int cuda_graphs; } vllm;
+    struct { double mem_fraction_static; } sglang;
+    struct { int64_t ubatch; int flash_attention; int64_t gpu_layers, slots; int swa_full, kv_unified; int64_t output_rows; int imatrix, mla_cache; } llama_cpp;
+    struct { int64_t mtp_tokens; } speculative;
+    struct {
+        int method, precision, autocast;
+        int gradients;         /* vram_format */
+        int optimizer;
+        int optimizer_states;  /* vram_format */
+        int optimizer_impl;
+        int64_t sequence_length, micro_batch, gradient_accumulation;
+        int checkpointing, attention, loss, packing;
+        double dropout, clip;  /* dropout < 0: as the config says; clip 0: none */
+        int optimizer_in_backward, offload_activations, kernels;
+    } training;
+    struct {
+        int64_t rank;
+        int targets;           /* vram_lora_targets; LIST: the names below */
+        int names;
+        char name[VRAM_MAX_TARGETS][VRAM_MAX_NAME];
+        int dtype;             /* vram_format */
+        int dora;
+        double dropout;
+        int prepare_kbit;
+    } lora;
+    struct {
+        int algorithm;
+        vram_role_choice critic, reference, reward;
+        int64_t prompt, response, rollout_batch, group_size, forward_batch;
+        int rollout_engine, share_weights, offload_idle;
+    } rl;
+    struct {
+        int64_t data, zero, tensor;
+        int sequence;
+        int64_t pipeline, context, expert;
+        int engine;
+        int64_t virtual_pipeline, expert_tensor, bucket_elements, bucket_mib;
+        int bucket_view, overlap, prefetch;
+        int64_t prefetch_elements, persistence_elements, max_live_elements, subgroup_elements;
+        int offload;
+    } parallel;
+    vram_gpu gpu;
+    int64_t gpus;
+    int overheads;
+} vram_scenario;
+
+/* ----------------------------------------------------------------------------------------------------------- report -- */
+
+typedef struct { vram_symbol symbol; double value; } vram_factor;
+
+typedef struct {
+    vram_role role;
+    vram_component component;
+    vram_what what;            /* which part of the component */
+    vram_certainty kind;
+    vram_source source;
+    unsigned phases;           /* bit 1u << vram_phase: alive at that phase's peak */
+    int factors;
+    vram_factor factor[VRAM_MAX_FACTORS];
+    double bytes;              /* the product of the factors */
+} vram_entry;
+
+typedef struct { vram_note_id id; char path[VRAM_MAX_NAME]; int values; double value[4]; } vram_note;
+
+typedef struct { char gpu[VRAM_MAX_NAME]; double usable_bytes; vram_verdict verdict; int64_t gpus_needed; /* 0: no number of them */ double headroom_bytes; } vram_fit;
+
+typedef struct {
+    double params_total, params_active, params_trainable;
+    unsigned phases;           /* bits of the phases that the task has */
+    double phase_bytes[VRAM_PHASE_COUNT];
+    vram_phase peak;
+    double peak_bytes;
+    double component_bytes[VRAM_COMPONENT_COUNT]; /* at the peak */
+    double cluster_bytes;      /* all GPUs together: peak of the fullest times their number */
+    double kv_tokens_capacity, max_context; /* negative: not applicable */
+    int entries;
+    vram_entry entry[VRAM_MAX_ENTRIES];
+    int notes;
+    vram_note note[VRAM_MAX_NOTES];
+    int fits;
+    vram_fit fit[VRAM_MAX_FITS];
+} vram_report;
+
+/* A refusal: which field, what was there, what may be. min > max: no range applies. */
+typedef struct {
+    vram_error_code code;
+    char path[96];
+    double value;              /* NAN: no number; then text */
+    char text[64];             /* a printable extract of what was given; may be empty */
+    double min, max;
+} vram_error;
+
+/* ---------------------------------------------------------------------------------------------------------- functions -- */
+
+/* Fills model->tensor and model->tensors from the kinds. False with an error when the table is full or a product too large. */
+bool vram_architecture(vram_model *model, vram_error *error);
+
+/* Sums over the table: all parameters; those one token uses (experts_per_token of experts; embedding and head included). */
+double vram_params_total(const vram_model *model);
+double vram_params_active(const vram_model *model);
+
+/* Replaces everything unset by its default, which may depend on other fields (kv_cache by weights, gradients by precision, ...),
+ * and refuses what contradicts itself. */
+bool vram_scenario_defaults(vram_scenario *scenario, vram_error *error);
+
+/* The estimate. `gpus` are the cards to compare with; the scenario's own is always the first of report->fit.
+ * False with an error: the report is then not to be read. */
+bool vram_estimate(const vram_scenario *scenario, const vram_gpu *gpus, int gpu_count, vram_report *report, vram_error *error);
+
+#endif

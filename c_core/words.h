@@ -1,0 +1,51 @@
+/* words.h -- the long lists of ids: what an entry is, where a rule is from, what a note says.
+ * The words for them, in every language, are in web/i18n. A test checks that none is missing. Add a line, and a word. */
+#ifndef VRAM_WORDS_H
+#define VRAM_WORDS_H
+
+/* which part of a component an entry is */
+#define VRAM_WHATS(X)                                                                                                   \
+    /* weights.c */                                                                                                     \
+    X(ALL_WEIGHTS, "all_weights") X(EMBEDDING, "embedding") X(ATTENTION, "attention") X(STATE_MIXER, "state_mixer")      \
+    X(MLP, "mlp") X(EXPERTS, "experts") X(SHARED_EXPERT, "shared_expert") X(ROUTER, "router") X(NORMS, "norms")          \
+    X(LM_HEAD, "lm_head") X(OTHER_WEIGHTS, "other_weights") X(SCALES, "scales") X(ZERO_POINTS, "zero_points")            \
+    X(GROUP_INDEX, "group_index") X(DOUBLE_QUANT, "double_quant") X(UNQUANTISED, "unquantised")                          \
+    /* kv_cache.c */                                                                                                    \
+    X(GLOBAL_LAYERS, "global_layers") X(WINDOW_LAYERS, "window_layers") X(LATENT, "latent") X(INDEX_KEYS, "index_keys") \
+    X(STATE, "state") X(CONV_STATE, "conv_state")                                                                       \
+    /* training.c */                                                                                                    \
+    X(TRAINABLE, "trainable") X(MASTER_COPY, "master_copy") X(FIRST_MOMENT, "first_moment") X(SECOND_MOMENT, "second_moment") \
+    X(MOMENTUM, "momentum") X(QUANT_BLOCKS, "quant_blocks") X(FACTORED_MOMENT, "factored_moment")                        \
+    X(STEP_TEMPORARY, "step_temporary") X(INPUT_IDS, "input_ids")                                                       \
+    /* engine.c, gpu.c */                                                                                               \
+    X(CUDA_CONTEXT, "cuda_context") X(ALLOCATOR_CACHE, "allocator_cache") X(ALLOCATOR_ROUNDING, "allocator_rounding")
+
+/* where a rule is from: (NAME, "id", "address") */
+#define VRAM_SOURCES(X)                                                                                                 \
+    X(ARITHMETIC, "arithmetic", "")                                                                                      \
+    X(CONFIG, "config", "https://huggingface.co/docs/transformers/main_classes/configuration")                            \
+    X(TRANSFORMERS, "transformers", "https://github.com/huggingface/transformers/tree/main/src/transformers/models")      \
+    X(PYTORCH_ALLOCATOR, "pytorch_allocator", "https://github.com/pytorch/pytorch/blob/main/c10/cuda/CUDACachingAllocator.cpp") \
+    X(PYTORCH_OPTIM, "pytorch_optim", "https://github.com/pytorch/pytorch/tree/main/torch/optim")                        \
+    X(KORTHIKANTI, "korthikanti", "https://arxiv.org/abs/2205.05198")                                                    \
+    X(ZERO, "zero", "https://arxiv.org/abs/1910.02054")                                                                  \
+    X(LORA, "lora", "https://arxiv.org/abs/2106.09685")                                                                  \
+    X(QLORA, "qlora", "https://arxiv.org/abs/2305.14314")                                                                \
+    X(GPU_LOGS, "gpu_logs", "https://github.com/XiongjieDai/GPU-Benchmarks-on-LLM-Inference")
+
+/* what a note says */
+#define VRAM_NOTES(X)                                                                                                   \
+    X(CONTEXT_ABOVE_MAX, "context_above_max_position_embeddings") X(KV_HEADS_REPLICATED, "kv_heads_replicated")          \
+    X(UNKNOWN_MODEL_TYPE, "unknown_model_type_counted_as_llama") X(GPUS_BELOW_PRODUCT, "gpus_below_product")             \
+    X(ENGINE_VERSION, "engine_version")
+
+#define VRAM_E_WHAT(N, ...) VRAM_WHAT_##N,
+#define VRAM_E_SOURCE(N, ...) VRAM_SOURCE_##N,
+#define VRAM_E_NOTE(N, ...) VRAM_NOTE_##N,
+typedef enum { VRAM_WHATS(VRAM_E_WHAT) VRAM_WHAT_COUNT } vram_what;
+typedef enum { VRAM_SOURCES(VRAM_E_SOURCE) VRAM_SOURCE_COUNT } vram_source;
+typedef enum { VRAM_NOTES(VRAM_E_NOTE) VRAM_NOTE_COUNT } vram_note_id;
+
+const char *vram_source_address(vram_source source);
+
+#endif
