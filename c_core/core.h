@@ -1,0 +1,84 @@
+/* core.h -- what the modules of the core say to each other. Not for users of the library: they have vram.h.
+ *
+ * A module appends entries and knows no other module's entries. Order of a call:
+ *   estimate.c  ->  weights.c kv_cache.c engine*.c | training.c (block.c replay.c lora.c parallel.c) | rl.c  ->  gpu.c  ->  ledger.c sums
+ */
+#ifndef VRAM_CORE_H
+#define VRAM_CORE_H
+
+#include "vram.h"
+
+#define VRAM_BIT(phase) (1u << (unsigned)(phase))
+enum {
+    VRAM_PHASES_INFERENCE = 1 << VRAM_PHASE_LOAD | 1 << VRAM_PHASE_PREFILL | 1 << VRAM_PHASE_DECODE,
+    VRAM_PHASES_TRAINING = 1 << VRAM_PHASE_LOAD | 1 << VRAM_PHASE_FORWARD | 1 << VRAM_PHASE_LOSS | 1 << VRAM_PHASE_BACKWARD | 1 << VRAM_PHASE_STEP,
+    VRAM_PHASES_RL = VRAM_PHASES_TRAINING | 1 << VRAM_PHASE_ROLLOUT | 1 << VRAM_PHASE_SCORE
+};
+
+static inline double vram_min(double a, double b) { return a < b ? a : b; }
+static inline double vram_max(double a, double b) { return a > b ? a : b; }
+/* whole numbers held in doubles below 2^53: exact */
+double vram_ceil_div(double a, double b);   /* ceil(a / b) */
+double vram_round_up(double a, double step); /* a, up to a multiple of step */
+
+/* ---- ledger.c ---- */
+
+/* Appends an entry with bytes = 1 and no factors; multiply with vram_times(). Entries whose product is 0 are dropped at the end.
+ * Never NULL: when the ledger is full the entry goes nowhere and vram_ledger_close() says so. */
+vram_entry *vram_add(vram_report *report, vram_role role, vram_component component, vram_what what, vram_certainty kind,
+                     vram_source source, unsigned phases);
+/* One factor more; returns the entry, so that calls chain. A factor of exactly 1 for a count (layers, copies, ranks) may be left out. */
+vram_entry *vram_times(vram_entry *entry, vram_symbol symbol, double value);
+void vram_note_add(vram_report *report, vram_note_id id, const char *path, int values, const double value[]);
+/* Drops empty entries, sums phases, finds the peak and its components. False: ledger full, or a sum at or above 2^53. */
+bool vram_ledger_close(vram_report *report, vram_error *error);
+bool vram_fail(vram_error *error, vram_error_code code, const char *path, double value, double min, double max); /* fills it; returns false */
+
+/* ---- architecture.c ---- */
+
+/* parameters of one row of the table, over all its layers and copies */
+double vram_tensor_params(const vram_tensor *tensor);
+/* LoRA values that `scenario.lora` adds to this model (lora.c), all layers */
+double vram_lora_params(const vram_scenario *scenario, const vram_model *model);
+
+/* ---- format.c ---- */
+
+typedef struct {
+    const char *id;
+    double block;        /* weights in a block */
+    double block_bytes;  /* bytes of a block's payload */
+    int bits;            /* nominal; for the list on the page */
+    bool cache;          /* may be a kv_cache type */
+    bool dtype;          /* a plain tensor type: bf16 fp16 fp32 fp8 int8 ... every weight, no scales */
+} vram_format_row;
+int vram_format_count(void);
+const vram_format_row *vram_format_get(vram_format format);
+double vram_format_bytes(vram_format format); /* bytes a weight, of a plain type or a GGUF type: block_bytes / block */
+
+/* ---- weights.c : the stored weights of one model in one role ---- */
+void vram_weights(const vram_scenario *scenario, const vram_model *model, vram_role role, vram_format format, unsigned phases, vram_report *report);
+
+/* ---- kv_cache.c : cache and state of `sequences` sequences of `tokens` tokens ---- */
+void vram_kv_cache(const vram_scenario *scenario, const vram_model *model, vram_role role, double sequences, double tokens, unsigned phases, vram_report *report);
+
+/* ---- parallel.c : what one GPU (the fullest) holds ---- */
+
+/* Parameters of the model on the fullest GPU after tensor, expert and pipeline parallelism (before ZeRO). `linear_only`: those of linear layers. */
+double vram_rank_params(const vram_scenario *scenario, const vram_model *model);
+/* Rows or columns of a tensor on one GPU, its copies (experts) on one GPU, layers of its kind on the fullest stage */
+double vram_rank_tensor_params(const vram_scenario *scenario, const vram_model *model, const vram_tensor *tensor);
+
+/* ---- engines at inference (engine.c dispatches) ---- */
+void vram_engine_entries(const vram_scenario *scenario, vram_report *report);       /* engine.c; bare, transformers, sglang */
+void vram_engine_vllm(const vram_scenario *scenario, vram_report *report);          /* engine_vllm.c */
+void vram_engine_llama_cpp(const vram_scenario *scenario, vram_report *report);     /* engine_llama_cpp.c */
+
+/* ---- training ---- */
+void vram_training(const vram_scenario *scenario, vram_report *report);             /* training.c; states at rest and, by replay.c, the rest */
+void vram_rl(const vram_scenario *scenario, vram_report *report);                   /* rl.c */
+
+/* ---- gpu.c ---- */
+void vram_gpu_overheads(const vram_scenario *scenario, vram_report *report);        /* context and fragmentation entries, when overheads are on */
+void vram_gpu_fits(const vram_scenario *scenario, const vram_gpu *gpus, int count, vram_report *report);
+
+#endif
