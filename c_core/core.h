@@ -59,6 +59,40 @@ double vram_format_bytes(vram_format format); /* bytes a weight, of a plain type
 void vram_weights(const vram_scenario *scenario, const vram_model *model, vram_role role, vram_format format, unsigned phases, vram_report *report);
 
 /* ---- kv_cache.c : cache and state of `sequences` sequences of `tokens` tokens ---- */
+
+/* How an engine keeps them. Everything counts what one GPU holds. */
+typedef struct {
+    vram_role role;
+    vram_source source;
+    unsigned phases;
+    double sequences;        /* caches, each of .. */
+    double tokens;           /* .. cells in layers that see everything */
+    double window_sequences; /* windows in one cache (llama.cpp: slots of a unified pool) */
+    double window_less;      /* tokens of the window not kept: cells of a windowed layer = */
+    double window_more;      /* min(tokens, round up((window - less) * sequences + more)) */
+    double window_step;
+    bool no_windows;         /* windowed layers hold all tokens */
+    bool expanded;           /* MLA: the heads' keys and values, not the latent */
+    double k_bytes, v_bytes; /* a number */
+    double states;           /* recurrent states kept */
+    double state_bytes;      /* 0: 4 where the model keeps it in fp32, else conv_bytes */
+    double conv_bytes;
+    double conv_less;        /* columns of the convolution not kept */
+    double mtp_layers;       /* multi-token-prediction layers with a cache of their own */
+    double ranks;            /* of tensor parallelism */
+    int64_t first_layer, end_layer;
+} vram_cache_rules;
+
+typedef struct { double channels, numbers, conv_channels; } vram_state_shape; /* state = channels * numbers; convolution = conv_channels * kernel */
+
+vram_cache_rules vram_cache_rules_plain(const vram_scenario *scenario, const vram_model *model, vram_role role, double sequences, double tokens, unsigned phases);
+void vram_cache_entries(const vram_model *model, const vram_cache_rules *rules, vram_report *report);
+vram_state_shape vram_state_size(const vram_state *state);
+double vram_kv_heads_on_rank(double kv_heads, double ranks); /* max(1, ceil(K / t)) */
+double vram_compute_bytes(const vram_scenario *scenario);    /* a number in the type that the engine computes in: 4 for fp32 weights, else 2 */
+bool vram_llama_cpp_ignores_windows(const vram_model *model); /* kv_cache.c: phi3, mistral, qwen2 have every layer whole there */
+
+/* By the rules of scenario->engine. */
 void vram_kv_cache(const vram_scenario *scenario, const vram_model *model, vram_role role, double sequences, double tokens, unsigned phases, vram_report *report);
 
 /* ---- parallel.c : what one GPU (the fullest) holds ---- */

@@ -27,6 +27,9 @@
     X(TRANSFORMERS, "transformers", "https://github.com/huggingface/transformers/tree/main/src/transformers/models")      \
     X(PYTORCH_ALLOCATOR, "pytorch_allocator", "https://github.com/pytorch/pytorch/blob/main/c10/cuda/CUDACachingAllocator.cpp") \
     X(PYTORCH_OPTIM, "pytorch_optim", "https://github.com/pytorch/pytorch/tree/main/torch/optim")                        \
+    X(LLAMA_CPP, "llama_cpp", "https://github.com/ggml-org/llama.cpp/tree/master/src")                                   \
+    X(VLLM, "vllm", "https://github.com/vllm-project/vllm/tree/main/vllm")                                               \
+    X(SGLANG, "sglang", "https://github.com/sgl-project/sglang/tree/main/python/sglang/srt")                             \
     X(KORTHIKANTI, "korthikanti", "https://arxiv.org/abs/2205.05198")                                                    \
     X(ZERO, "zero", "https://arxiv.org/abs/1910.02054")                                                                  \
     X(LORA, "lora", "https://arxiv.org/abs/2106.09685")                                                                  \
