@@ -30,6 +30,7 @@ enum {
     VRAM_MAX_LAYERS = 1024,  /* num_hidden_layers: 1 .. 1024 */
     VRAM_MAX_KINDS = 96,     /* different decoder layers in one model (NAS models have many) */
     VRAM_MAX_TENSORS = 1024, /* rows of a model's table of parameter tensors */
+    VRAM_MAX_EXTRAS = 128,   /* rows of it that no field describes (side paths of single families) */
     VRAM_MAX_ENTRIES = 2048,
     VRAM_MAX_FACTORS = 8,
     VRAM_MAX_NOTES = 32,
@@ -186,6 +187,8 @@ typedef enum {
 typedef enum { VRAM_FFN_NONE, VRAM_FFN_GATED, VRAM_FFN_PLAIN } vram_ffn_type;
 typedef enum { VRAM_NORM_RMS, VRAM_NORM_LAYER, VRAM_NORM_LAYER_BIAS, VRAM_NORM_LAYER_BARE, VRAM_NORM_RMS_BARE } vram_norm_type;
 typedef enum { VRAM_QK_NORM_NONE, VRAM_QK_NORM_HEAD, VRAM_QK_NORM_WIDTH, VRAM_QK_NORM_PER_HEAD, VRAM_QK_NORM_HEAD_BIAS, VRAM_QK_NORM_BARE } vram_qk_norm;
+typedef enum { VRAM_PROJECTIONS_FUSED, VRAM_PROJECTIONS_SPLIT, VRAM_PROJECTIONS_SEPARATE } vram_projections; /* of gated DeltaNet's input: two, four or six linear layers */
+typedef enum { VRAM_STACKED_PLAIN, VRAM_STACKED_AS_W, VRAM_STACKED_AS_GATE } vram_stacked_names; /* names by which LoRA's library reaches stacked experts: none; w1 w3 w2; gate_proj up_proj down_proj */
 typedef enum { VRAM_POSITION_ROTARY, VRAM_POSITION_LEARNED, VRAM_POSITION_ALIBI, VRAM_POSITION_NONE } vram_position;
 
 typedef struct {
@@ -199,10 +202,17 @@ typedef struct {
     bool shares_cache;         /* reads the cache of an earlier layer, has none of its own (Gemma 3n) */
     int64_t q_lora_rank, kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim; /* MLA; q_lora_rank 0: a plain q_proj */
     int64_t index_heads, index_head_dim; /* sparse-attention indexer (DSA); 0: none */
+    int64_t compress_ratio;    /* besides the window, one cache entry for so many tokens (DeepSeek-V4); 0: none */
+    int64_t o_groups, o_lora_rank; /* output through groups to a low rank (DeepSeek-V4); 0: a plain o_proj */
+    int64_t input;             /* width that q, k, v read; 0: hidden (Zamba: twice hidden) */
+    int64_t gate_width;        /* a gate on the output with a projection of its own, hidden -> so many; 0: none */
+    int64_t experts, experts_per_token; /* q and o are experts (JetMoE); 0: no */
+    bool k_is_v;               /* no v_proj: values are the keys' projection, and are cached all the same (Gemma 4) */
+    bool one_cache;            /* one cached vector is key and value at once (DeepSeek-V4) */
     bool fused_qkv;            /* one linear layer for q, k, v */
     bool q_bias, k_bias, v_bias, o_bias;
     vram_qk_norm qk_norm;
-    bool output_gate;          /* q_proj twice as wide (Qwen3-Next) */
+    bool output_gate;          /* q_proj twice as wide: half of it is a gate (Qwen3-Next) */
     bool sinks;                /* one learned number a head (gpt-oss) */
 } vram_attention;
 
@@ -215,7 +225,10 @@ typedef struct {
     int64_t groups;            /* Mamba-2 */
     int64_t conv_kernel;
     int64_t dt_rank;           /* Mamba-1 */
-    bool proj_bias, conv_bias;
+    vram_projections projections; /* gated DeltaNet */
+    bool low_rank_gates;       /* KDA: forget and output gate go through head_dim (Kimi), not straight (Ling) */
+    bool inner_norms;          /* Mamba-1: norms of dt, B and C with weights (Jamba) */
+    bool in_bias, out_bias, conv_bias;
     bool gated_norm;
     bool state_fp32;           /* the recurrent state stays fp32 */
 } vram_state;
@@ -228,6 +241,12 @@ typedef struct {
     int64_t experts_per_token; /* 1 .. experts */
     int64_t expert_width;
     int64_t shared_width;      /* shared expert(s), all together; 0: none */
+    int64_t latent_width;      /* experts work between two projections hidden <-> latent (Nemotron 3); 0: no */
+    int64_t router_rows;       /* rows of the router beyond the experts (LongCat's zero experts) */
+    bool shared_fused;         /* gate and up of the shared expert are one linear layer */
+    bool router_linear;        /* the router is a linear module (LoRA's all-linear takes it) */
+    bool router_bias_buffer;   /* the correction bias is a buffer, not a parameter */
+    bool router_linear_bias;   /* the router's own bias (gpt-oss) */
     bool shared_gate;          /* h numbers that weigh the shared expert */
     bool router_bias;          /* correction bias, one number an expert */
     bool expert_bias;          /* gpt-oss */
@@ -238,6 +257,7 @@ typedef struct {
     vram_state state;          /* may stand beside attention (Falcon-H1) */
     vram_ffn ffn;
     int norms;                 /* norms of hidden width in the layer: 1, 2 or 4 */
+    int64_t shared_blocks;     /* attention and MLP weights are shared by the layers of this kind: so many sets in all; 0: each its own (Zamba: 1) */
     bool post_norms;           /* norms after the blocks (Gemma 2: as well; OLMo 2: only) */
     bool parallel;             /* attention and MLP read the same input (GPT-J, Falcon, Cohere) */
 } vram_layer;
@@ -262,9 +282,13 @@ typedef struct {
     vram_shard shard;          /* how tensor (or expert) parallelism divides it */
 } vram_tensor;
 
+/* What transformers calls the linear layers of a family. Empty (NULL): as in Llama. */
+typedef struct { const char *q, *k, *v, *o, *qkv, *gate, *up, *down, *gate_up, *router, *shared_gate_up, *shared_down, *state_in, *state_out; } vram_names;
+
 typedef struct {
     char model_type[VRAM_MAX_NAME];
     bool rule_of_thumb;        /* {"params": ..}: counted by declaration */
+    bool counted_as_llama;     /* the model_type is not known; its keys are Llama's */
     double params_override;    /* 0: counted from the tensors; 1 .. 1e15 */
     double active_override;
     int64_t hidden;            /* 1 .. 1,048,576 */
@@ -278,10 +302,18 @@ typedef struct {
     bool final_norm;
     bool tied;                 /* the head is the embedding */
     bool head_bias;
+    bool embedding_norm;       /* a norm on the embeddings (BLOOM) */
+    int64_t embedding_width;   /* 0: hidden; else two projections between (OPT 350m) */
     vram_position position;
+    int64_t position_rows;     /* learned positions: rows of the table */
+    vram_names names;
+    vram_stacked_names stacked_names;
     vram_format native;        /* what quantization_config says; -1: none, then the dtype */
+    vram_format dtype;         /* what dtype or torch_dtype says; -1: nothing */
     int64_t mtp_layers;        /* multi-token-prediction layers in the file */
     double resid_dropout, attention_dropout, embedding_dropout; /* as the config says, or the class's default */
+    int extras;
+    vram_tensor extra[VRAM_MAX_EXTRAS]; /* side paths: tensors that no field above describes; `layers` of a row inside the layers is filled in later */
     int tensors;
     vram_tensor tensor[VRAM_MAX_TENSORS]; /* made by vram_architecture() */
 } vram_model;
