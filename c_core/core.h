@@ -33,6 +33,9 @@ void vram_note_add(vram_report *report, vram_note_id id, const char *path, int v
 /* Drops empty entries, sums phases, finds the peak and its components. False: ledger full, or a sum at or above 2^53. */
 bool vram_ledger_close(vram_report *report, vram_error *error);
 bool vram_fail(vram_error *error, vram_error_code code, const char *path, double value, double min, double max); /* fills it; returns false */
+/* A row of the comparison with rules of thumb: bytes 1, multiply as above with vram_rule_times() */
+vram_rule *vram_rule_add(vram_report *report, vram_rule_id id);
+vram_rule *vram_rule_times(vram_rule *rule, vram_symbol symbol, double value);
 
 /* ---- architecture.c ---- */
 
@@ -49,6 +52,7 @@ typedef struct {
     double block_bytes;  /* bytes of a block's payload */
     int bits;            /* nominal; for the list on the page */
     bool cache;          /* may be a kv_cache type */
+    bool weights;        /* may store weights */
     bool dtype;          /* a plain tensor type: bf16 fp16 fp32 fp8 int8 ... every weight, no scales */
 } vram_format_row;
 int vram_format_count(void);

@@ -35,6 +35,7 @@ enum {
     VRAM_MAX_FACTORS = 8,
     VRAM_MAX_NOTES = 32,
     VRAM_MAX_FITS = 128,
+    VRAM_MAX_RULES = 16,
     VRAM_MAX_TARGETS = 32, /* names in lora.targets */
     VRAM_MAX_NAME = 48     /* bytes of an id or a module name, its final zero included */
 };
@@ -97,7 +98,6 @@ enum {
     X(FRACTION, "%", "fraction") X(STATE, "S", "state_size") X(BLOCKS, "B", "blocks") X(SLOTS, "c", "slots")            \
     X(MICRO_BATCHES_IN_FLIGHT, "p", "micro_batches_in_flight")
 
-#define VRAM_ENUM_(prefix, NAME, ...) prefix##NAME,
 #define VRAM_E_TASK(N, ...) VRAM_TASK_##N,
 #define VRAM_E_ENGINE(N, ...) VRAM_ENGINE_##N,
 #define VRAM_E_ATTENTION(N, ...) VRAM_ATTENTION_##N,
@@ -159,7 +159,7 @@ typedef enum {
     VRAM_LIST_PACKING, VRAM_LIST_KERNELS, VRAM_LIST_LORA_TARGETS, VRAM_LIST_ALGORITHM, VRAM_LIST_ROLE_MODEL,
     VRAM_LIST_ROLLOUT_ENGINE, VRAM_LIST_PARALLEL_ENGINE, VRAM_LIST_OFFLOAD, VRAM_LIST_ROLE, VRAM_LIST_COMPONENT,
     VRAM_LIST_PHASE, VRAM_LIST_CERTAINTY, VRAM_LIST_VERDICT, VRAM_LIST_ERROR, VRAM_LIST_SYMBOL, VRAM_LIST_SYMBOL_ID,
-    VRAM_LIST_FORMAT, VRAM_LIST_WHAT, VRAM_LIST_SOURCE, VRAM_LIST_NOTE, VRAM_LIST_COUNT
+    VRAM_LIST_FORMAT, VRAM_LIST_WHAT, VRAM_LIST_SOURCE, VRAM_LIST_NOTE, VRAM_LIST_RULE, VRAM_LIST_COUNT
 } vram_list;
 
 const char *vram_name(vram_list list, int value); /* id of a value; "" when out of range */
@@ -410,9 +410,12 @@ typedef struct {
 
 typedef struct { vram_note_id id; char path[VRAM_MAX_NAME]; int values; double value[4]; } vram_note;
 
+/* A rule of thumb: its own product of factors. A rule that is a sum has several rows of one id. */
+typedef struct { vram_rule_id id; int factors; vram_factor factor[VRAM_MAX_FACTORS]; double bytes; } vram_rule;
+
 typedef struct { char gpu[VRAM_MAX_NAME]; double usable_bytes; vram_verdict verdict; int64_t gpus_needed; /* 0: no number of them */ double headroom_bytes; } vram_fit;
 
-typedef struct {
+typedef struct vram_report {
     double params_total, params_active, params_trainable;
     unsigned phases;           /* bits of the phases that the task has */
     double phase_bytes[VRAM_PHASE_COUNT];
@@ -421,12 +424,14 @@ typedef struct {
     double component_bytes[VRAM_COMPONENT_COUNT]; /* at the peak */
     double cluster_bytes;      /* all GPUs together: peak of the fullest times their number */
     double kv_tokens_capacity, max_context; /* negative: not applicable */
-    int entries;
-    vram_entry entry[VRAM_MAX_ENTRIES];
     int notes;
     vram_note note[VRAM_MAX_NOTES];
     int fits;
     vram_fit fit[VRAM_MAX_FITS];
+    int rules;                 /* what rules of thumb say, for comparison: no part of any sum */
+    vram_rule rule[VRAM_MAX_RULES];
+    int entries;
+    vram_entry entry[VRAM_MAX_ENTRIES]; /* the last field: entries past the count are never touched */
 } vram_report;
 
 /* A refusal: which field, what was there, what may be. min > max: no range applies. */

@@ -42,12 +42,19 @@
     X(UNKNOWN_MODEL_TYPE, "unknown_model_type_counted_as_llama") X(GPUS_BELOW_PRODUCT, "gpus_below_product")             \
     X(ENGINE_VERSION, "engine_version")
 
+/* rules of thumb */
+#define VRAM_RULES(X)                                                                                                   \
+    X(SIXTEEN_BYTES, "sixteen_bytes_a_parameter") X(KORTHIKANTI_LINEAR, "korthikanti_34sbh")                              \
+    X(KORTHIKANTI_SCORES, "korthikanti_5as2b")
+
+#define VRAM_E_RULE(N, ...) VRAM_RULE_##N,
 #define VRAM_E_WHAT(N, ...) VRAM_WHAT_##N,
 #define VRAM_E_SOURCE(N, ...) VRAM_SOURCE_##N,
 #define VRAM_E_NOTE(N, ...) VRAM_NOTE_##N,
 typedef enum { VRAM_WHATS(VRAM_E_WHAT) VRAM_WHAT_COUNT } vram_what;
 typedef enum { VRAM_SOURCES(VRAM_E_SOURCE) VRAM_SOURCE_COUNT } vram_source;
 typedef enum { VRAM_NOTES(VRAM_E_NOTE) VRAM_NOTE_COUNT } vram_note_id;
+typedef enum { VRAM_RULES(VRAM_E_RULE) VRAM_RULE_COUNT } vram_rule_id;
 
 const char *vram_source_address(vram_source source);
 

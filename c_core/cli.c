@@ -1,0 +1,256 @@
+/* cli.c -- the program `vram`: scenarios from files or standard input, reports to the terminal or as JSON. */
+#define _POSIX_C_SOURCE 200809L
+#include "core.h"
+#include "json/api.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern const char vram_presets[];        /* presets.json, embedded by the build */
+extern const unsigned long vram_presets_size;
+
+enum { DONE = 0, BUG = 1, REFUSED = 2 };
+
+static const char *const usage =
+    "vram: how much GPU memory a large language model needs, and why\n"
+    "\n"
+    "  vram estimate FILE|-|PRESET [--json] [--only PART]   one scenario: a table, the report, or a part of it\n"
+    "  vram batch                                           one scenario a line in, one report a line out\n"
+    "  vram presets [models|gpus|scenarios]                 ids to use in a scenario\n"
+    "  vram presets ID                                      a scenario preset's text, to start from\n"
+    "  vram tables                                          fields with their ranges and defaults, and the lists of ids\n"
+    "\n"
+    "A scenario is JSON: {\"task\": \"training\", \"model\": {\"params\": 7e9, \"num_hidden_layers\": 32, \"hidden_size\": 4096}}.\n"
+    "Exit status: 0 done, 2 refused input, 1 a bug.\n";
+
+static int complain(const char *what, const char *which)
+{
+    fprintf(stderr, "vram: %s%s%s\n", what, which[0] ? ": " : "", which);
+    return REFUSED;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ input -- */
+
+static char *read_stream(FILE *in, size_t *bytes)
+{
+    size_t room = 65536, n = 0;
+    char *text = malloc(room);
+    while (text && (n += fread(text + n, 1, room - n, in)) == room && room <= VRAM_JSON_LONGEST) {
+        char *larger = realloc(text, room *= 2);
+        if (!larger) free(text);
+        text = larger;
+    }
+    *bytes = n;
+    return text;
+}
+
+/* A file's text, standard input's ("-"), or a scenario preset's. */
+static char *read_input(const vram_json *json, const char *name, size_t *bytes)
+{
+    FILE *in = strcmp(name, "-") == 0 ? stdin : fopen(name, "rb");
+    char *text = in ? read_stream(in, bytes) : vram_json_preset(json, name);
+    if (!in && text) *bytes = strlen(text);
+    if (in && in != stdin) fclose(in);
+    return text;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ table -- */
+
+static void print_id(const char *id, int width)
+{
+    int n = 0;
+    for (; id[n]; n++) putchar(id[n] == '_' ? ' ' : id[n]);
+    for (; n < width; n++) putchar(' ');
+}
+
+/* 7000000000 -> 7 000 000 000; a fraction keeps its digits */
+static void print_value(double value)
+{
+    char digits[40];
+    int n = snprintf(digits, sizeof digits, "%.0f", value);
+    if (value != (double)(int64_t)value) {
+        printf("%.10g", value);
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        putchar(digits[i]);
+        if (i + 1 < n && (n - i - 1) % 3 == 0 && digits[i] != '-') putchar(' ');
+    }
+}
+
+static void print_entry(const vram_entry *e)
+{
+    const char *mark = e->kind == VRAM_EXACT ? " " : e->kind == VRAM_MODELLED ? "~" : "?";
+    printf("%s %10.3f GB  ", mark, e->bytes / 1e9);
+    print_id(vram_name(VRAM_LIST_ROLE, (int)e->role), 10);
+    print_id(vram_name(VRAM_LIST_COMPONENT, (int)e->component), 16);
+    print_id(vram_name(VRAM_LIST_WHAT, (int)e->what), 20);
+    for (int i = 0; i < e->factors; i++) {
+        if (i) printf(" x ");
+        print_value(e->factor[i].value);
+        putchar(' ');
+        print_id(vram_name(VRAM_LIST_SYMBOL_ID, (int)e->factor[i].symbol), 0);
+    }
+    putchar('\n');
+}
+
+static void print_phases(const vram_report *r)
+{
+    printf("\nphases:");
+    for (int p = 0; p < VRAM_PHASE_COUNT; p++)
+        if (r->phases & VRAM_BIT(p)) printf("  %s %.3f GB", vram_name(VRAM_LIST_PHASE, p), r->phase_bytes[p] / 1e9);
+    putchar('\n');
+}
+
+static void print_fits(const vram_report *r)
+{
+    printf("\n%-24s %12s  verdict  GPUs needed\n", "GPU", "usable");
+    for (int i = 0; i < r->fits; i++)
+        printf("%-24s %9.2f GB  %-7s  %lld\n", r->fit[i].gpu, r->fit[i].usable_bytes / 1e9, vram_name(VRAM_LIST_VERDICT, (int)r->fit[i].verdict), (long long)r->fit[i].gpus_needed);
+}
+
+static void print_notes(const vram_report *r)
+{
+    for (int i = 0; i < r->notes; i++) {
+        printf(i ? "      " : "\nnote: ");
+        print_id(vram_name(VRAM_LIST_NOTE, (int)r->note[i].id), 0);
+        printf(" (%s:", r->note[i].path);
+        for (int k = 0; k < r->note[i].values; k++) {
+            putchar(' ');
+            print_value(r->note[i].value[k]);
+        }
+        printf(")\n");
+    }
+}
+
+static void print_table(const vram_report *r)
+{
+    printf("peak %.3f GB = %.3f GiB a GPU, in phase %s\n", r->peak_bytes / 1e9, r->peak_bytes / 1073741824, vram_name(VRAM_LIST_PHASE, (int)r->peak));
+    printf("parameters: ");
+    print_value(r->params_total);
+    printf(", active ");
+    print_value(r->params_active);
+    printf(", trained ");
+    print_value(r->params_trainable);
+    printf("\n\nalive at the peak (~ modelled, ? allowance, others exact):\n");
+    for (int c = 0; c < VRAM_COMPONENT_COUNT; c++)
+        for (int i = 0; i < r->entries; i++)
+            if ((int)r->entry[i].component == c && (r->entry[i].phases & VRAM_BIT(r->peak))) print_entry(&r->entry[i]);
+    print_phases(r);
+    if (r->kv_tokens_capacity >= 0) printf("pool: %.0f tokens, longest context %.0f\n", r->kv_tokens_capacity, r->max_context);
+    print_fits(r);
+    print_notes(r);
+}
+
+/* --------------------------------------------------------------------------------------------------------- commands -- */
+
+static int print_report(const vram_json *json, const char *text, bool as_json, const char *only)
+{
+    const vram_report *report = vram_json_last(json);
+    if (!report) {
+        fprintf(as_json ? stdout : stderr, "%s\n", text);
+        return REFUSED;
+    }
+    if (only) {
+        char *part = vram_json_part(text, only);
+        if (!part) return complain("no such part of a report", only);
+        puts(part);
+        vram_json_free(part);
+    } else if (as_json) puts(text);
+    else print_table(report);
+    return DONE;
+}
+
+static int estimate(vram_json *json, int n, char **words)
+{
+    const char *name = NULL, *only = NULL;
+    bool as_json = false;
+    for (int i = 0; i < n; i++) {
+        if (strcmp(words[i], "--json") == 0) as_json = true;
+        else if (strcmp(words[i], "--only") == 0 && i + 1 < n) only = words[++i];
+        else if (!name && (words[i][0] != '-' || !words[i][1])) name = words[i];
+        else return complain("not understood", words[i]);
+    }
+    if (!name) return complain("which scenario? A file, - for standard input, or a preset's id", "");
+    size_t bytes = 0;
+    char *text = read_input(json, name, &bytes);
+    if (!text) return complain("cannot read, and no preset of that name", name);
+    char *report = vram_json_estimate(json, text, bytes);
+    free(text);
+    if (!report) return BUG;
+    int status = print_report(json, report, as_json, only);
+    vram_json_free(report);
+    return status;
+}
+
+static int batch(vram_json *json)
+{
+    char *line = NULL;
+    size_t room = 0;
+    for (ssize_t n; (n = getline(&line, &room, stdin)) >= 0;) {
+        char *report = vram_json_estimate(json, line, (size_t)n);
+        if (!report) return BUG;
+        puts(report);
+        vram_json_free(report);
+    }
+    free(line);
+    return ferror(stdin) || fflush(stdout) ? BUG : DONE;
+}
+
+static int print_list(const vram_json *json, const char *list)
+{
+    const char *id, *name;
+    for (int i = 0; vram_json_listed(json, list, i, &id, &name); i++) printf("%-40s %s\n", id, name);
+    return DONE;
+}
+
+static int presets(const vram_json *json, const char *which)
+{
+    static const char *const lists[] = {"scenarios", "models", "gpus"};
+    for (size_t i = 0; i < 3; i++)
+        if (which && strcmp(which, lists[i]) == 0) return print_list(json, which);
+    char *text = which ? vram_json_preset(json, which) : NULL;
+    if (which && !text) return complain("no such list or scenario preset", which);
+    if (which) puts(text);
+    vram_json_free(text);
+    for (size_t i = 0; !which && i < 3; i++) {
+        printf("%s%s\n", i ? "\n" : "", lists[i]);
+        print_list(json, lists[i]);
+    }
+    return DONE;
+}
+
+static int tables(vram_json *json)
+{
+    char *text = vram_json_tables(json);
+    if (!text) return BUG;
+    puts(text);
+    vram_json_free(text);
+    return DONE;
+}
+
+static int command(vram_json *json, int n, char **words)
+{
+    if (strcmp(words[0], "estimate") == 0) return estimate(json, n - 1, words + 1);
+    if (strcmp(words[0], "batch") == 0 && n == 1) return batch(json);
+    if (strcmp(words[0], "presets") == 0 && n <= 2) return presets(json, n == 2 ? words[1] : NULL);
+    if (strcmp(words[0], "tables") == 0 && n == 1) return tables(json);
+    if (strcmp(words[0], "--help") == 0 || strcmp(words[0], "help") == 0) return fputs(usage, stdout) < 0 ? BUG : DONE;
+    fputs(usage, stderr);
+    return REFUSED;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        fputs(usage, stderr);
+        return REFUSED;
+    }
+    vram_json *json = vram_json_open(vram_presets, vram_presets_size);
+    if (!json) return BUG;
+    int status = command(json, argc - 1, argv + 1);
+    vram_json_close(json);
+    return status;
+}

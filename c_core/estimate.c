@@ -1,0 +1,42 @@
+/* estimate.c -- the order of a call: entries first, then their sums, then the readings. */
+#include "core.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static void counts(const vram_scenario *s, vram_report *report)
+{
+    report->params_total = vram_params_total(&s->model);
+    report->params_active = vram_params_active(&s->model);
+    report->params_trainable = 0;
+    if (s->task != VRAM_TASK_INFERENCE)
+        report->params_trainable = s->training.method == VRAM_METHOD_LORA ? vram_lora_params(s, &s->model) : report->params_total;
+}
+
+static void remarks(const vram_scenario *s, vram_report *report)
+{
+    int64_t tokens = s->task == VRAM_TASK_INFERENCE ? s->context : s->task == VRAM_TASK_RL ? s->rl.prompt + s->rl.response : s->training.sequence_length;
+    if (s->model.max_positions > 0 && tokens > s->model.max_positions)
+        vram_note_add(report, VRAM_NOTE_CONTEXT_ABOVE_MAX, s->task == VRAM_TASK_INFERENCE ? "context" : s->task == VRAM_TASK_RL ? "rl.response" : "training.sequence_length",
+                      2, (const double[]){(double)tokens, (double)s->model.max_positions});
+    int64_t product = s->parallel.data * s->parallel.tensor * s->parallel.pipeline * s->parallel.context;
+    if (s->gpus < product)
+        vram_note_add(report, VRAM_NOTE_GPUS_BELOW_PRODUCT, "gpus", 2, (const double[]){(double)s->gpus, (double)product});
+}
+
+bool vram_estimate(const vram_scenario *s, const vram_gpu *gpus, int gpu_count, vram_report *report, vram_error *error)
+{
+    memset(report, 0, offsetof(vram_report, entry));
+    report->kv_tokens_capacity = report->max_context = -1;
+    report->phases = s->task == VRAM_TASK_INFERENCE ? VRAM_PHASES_INFERENCE : s->task == VRAM_TASK_TRAINING ? VRAM_PHASES_TRAINING : VRAM_PHASES_RL;
+    counts(s, report);
+    if (s->task == VRAM_TASK_INFERENCE) vram_engine_entries(s, report);
+    else if (s->task == VRAM_TASK_TRAINING) vram_training(s, report);
+    else vram_rl(s, report);
+    vram_gpu_overheads(s, report);
+    remarks(s, report);
+    if (!vram_ledger_close(report, error)) return false;
+    report->cluster_bytes = report->peak_bytes * (double)s->gpus;
+    vram_gpu_fits(s, gpus, gpu_count, report);
+    return true;
+}

@@ -1,0 +1,51 @@
+/* gpu.c -- readings of the ledger against cards: what does a process find free there, does the estimate fit, how many cards would. */
+#include "core.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static const double TIGHT = 0.92; /* above this share of the usable memory an estimate that fits is called tight */
+
+/* The context is drawn on the card as already taken (usable = total - context), so it is no entry of the estimate's sum against
+ * `usable`; with overheads it is shown as an entry of its own, and added to the usable side again by vram_gpu_fits(). */
+void vram_gpu_overheads(const vram_scenario *s, vram_report *report)
+{
+    if (!s->overheads || s->gpu.context_bytes <= 0) return;
+    vram_times(vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_CONTEXT, VRAM_WHAT_CUDA_CONTEXT, VRAM_ALLOWANCE, VRAM_SOURCE_GPU_LOGS, report->phases),
+               VRAM_SYMBOL_BYTES, s->gpu.context_bytes);
+}
+
+/* Bytes that must find room in `usable`: the peak without the context, which usable has already given away. */
+static double needed(const vram_report *report)
+{
+    double most = 0;
+    for (int p = 0; p < VRAM_PHASE_COUNT; p++) {
+        double sum = 0;
+        for (int i = 0; i < report->entries; i++)
+            if ((report->entry[i].phases & VRAM_BIT(p)) && report->entry[i].component != VRAM_COMPONENT_CONTEXT) sum += report->entry[i].bytes;
+        most = vram_max(most, sum);
+    }
+    return most;
+}
+
+/* Cards needed is the plainest question: so many of them that their usable memories together hold what all GPUs of the scenario
+ * hold together. It divides what may not divide (activations); how to spread a model really is the plan's business. */
+static void fit(const vram_gpu *gpu, double bytes, int64_t gpus, vram_report *report)
+{
+    if (report->fits >= VRAM_MAX_FITS) return;
+    vram_fit *f = &report->fit[report->fits++];
+    memcpy(f->gpu, gpu->id, sizeof f->gpu);
+    f->usable_bytes = gpu->usable_bytes;
+    f->headroom_bytes = gpu->usable_bytes - bytes;
+    f->verdict = bytes > gpu->usable_bytes ? VRAM_VERDICT_NO : bytes > TIGHT * gpu->usable_bytes ? VRAM_VERDICT_TIGHT : VRAM_VERDICT_FITS;
+    f->gpus_needed = gpu->usable_bytes <= 0 ? 0 : bytes <= gpu->usable_bytes ? gpus : (int64_t)vram_ceil_div(bytes * (double)gpus, gpu->usable_bytes);
+}
+
+void vram_gpu_fits(const vram_scenario *s, const vram_gpu *gpus, int count, vram_report *report)
+{
+    double bytes = needed(report);
+    report->fits = 0;
+    fit(&s->gpu, bytes, s->gpus, report);
+    for (int i = 0; i < count; i++)
+        if (strcmp(gpus[i].id, s->gpu.id) != 0) fit(&gpus[i], bytes, s->gpus, report);
+}

@@ -1,0 +1,213 @@
+/* api.c -- presets are parsed once; then text in, text out. The working structs live with the caller's vram_json. */
+#include "json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_GPUS = 128 };
+
+struct vram_json {
+    cJSON *presets;
+    const cJSON *models; /* array in presets */
+    int gpus, compared;
+    vram_gpu gpu[MAX_GPUS];      /* all cards */
+    vram_gpu comparison[MAX_GPUS]; /* those marked common, in order */
+    vram_scenario scenario;
+    vram_report report;
+    bool estimated;
+};
+
+static double number_of(const cJSON *object, const char *key, double otherwise)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble < 1e15 ? item->valuedouble : otherwise;
+}
+
+static bool is_true(const cJSON *object, const char *key) { return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, key)); }
+
+static const char *id_of(const cJSON *object)
+{
+    const cJSON *id = cJSON_GetObjectItemCaseSensitive(object, "id");
+    return cJSON_IsString(id) ? id->valuestring : "";
+}
+
+static void read_card(const cJSON *row, vram_gpu *gpu)
+{
+    const char *id = id_of(row);
+    memset(gpu, 0, sizeof *gpu);
+    for (size_t i = 0; id[i] && i + 1 < sizeof gpu->id; i++) gpu->id[i] = id[i];
+    gpu->memory_bytes = number_of(row, "memory_bytes", 0);
+    gpu->context_bytes = number_of(row, "context_bytes", 0);
+    gpu->usable_bytes = vram_max(0, number_of(row, "cuda_total_bytes", gpu->memory_bytes) - gpu->context_bytes);
+    gpu->compute_capability = number_of(row, "compute_capability", 0);
+    gpu->multiprocessors = (int)vram_min(number_of(row, "multiprocessors", 0), 100000);
+    gpu->apple = is_true(row, "apple");
+    gpu->common = is_true(row, "common");
+}
+
+vram_json *vram_json_open(const char *presets, size_t bytes)
+{
+    vram_json *json = calloc(1, sizeof *json);
+    vram_error error;
+    if (!json || !presets) return json;
+    json->presets = vram_json_parse(presets, bytes, &error);
+    if (!cJSON_IsObject(json->presets)) {
+        vram_json_close(json);
+        return NULL;
+    }
+    const cJSON *cards = cJSON_GetObjectItemCaseSensitive(json->presets, "gpus");
+    json->models = cJSON_GetObjectItemCaseSensitive(json->presets, "models");
+    for (const cJSON *row = cards ? cards->child : NULL; row && json->gpus < MAX_GPUS; row = row->next) {
+        vram_gpu *gpu = &json->gpu[json->gpus++];
+        read_card(row, gpu);
+        if (gpu->common) json->comparison[json->compared++] = *gpu;
+    }
+    return json;
+}
+
+void vram_json_close(vram_json *json)
+{
+    if (json) cJSON_Delete(json->presets);
+    free(json);
+}
+
+const cJSON *vram_json_model(const vram_json *json, const char *id)
+{
+    for (const cJSON *m = json->models ? json->models->child : NULL; m; m = m->next)
+        if (strcmp(id_of(m), id) == 0) return cJSON_GetObjectItemCaseSensitive(m, "config");
+    return NULL;
+}
+
+const vram_gpu *vram_json_gpu(const vram_json *json, const char *id)
+{
+    for (int i = 0; i < json->gpus; i++)
+        if (strcmp(json->gpu[i].id, id) == 0) return &json->gpu[i];
+    return NULL;
+}
+
+static char *print(cJSON *tree)
+{
+    char *text = cJSON_PrintUnformatted(tree);
+    cJSON_Delete(tree);
+    return text;
+}
+
+static bool estimate(vram_json *json, const cJSON *tree, vram_error *error)
+{
+    return vram_json_scenario_read(json, tree, &json->scenario, error)
+        && vram_estimate(&json->scenario, json->comparison, json->compared, &json->report, error);
+}
+
+char *vram_json_estimate(vram_json *json, const char *scenario, size_t bytes)
+{
+    vram_error error;
+    cJSON *tree = vram_json_parse(scenario, bytes, &error);
+    bool done = tree && estimate(json, tree, &error);
+    json->estimated = done;
+    cJSON *out = done ? vram_json_report_write(&json->scenario, tree, &json->report) : vram_json_error_write(&error);
+    cJSON_Delete(tree);
+    return print(out);
+}
+
+/* The object and key that "a.b" or "a" names in a scenario; makes the section when it is not there. */
+static cJSON *section_of(cJSON *tree, const char *path, const char **key)
+{
+    const char *dot = strchr(path, '.');
+    char section[64] = "";
+    *key = dot ? dot + 1 : path;
+    if (!dot || (size_t)(dot - path) >= sizeof section) return tree;
+    memcpy(section, path, (size_t)(dot - path));
+    cJSON *object = cJSON_GetObjectItemCaseSensitive(tree, section);
+    return object ? object : cJSON_AddObjectToObject(tree, section);
+}
+
+/* Puts `value` at `path` for one estimate, then puts back what was there. */
+static cJSON *option(vram_json *json, cJSON *tree, const char *path, const cJSON *value)
+{
+    const char *key;
+    vram_error error;
+    cJSON *object = section_of(tree, path, &key), *row = cJSON_CreateObject();
+    cJSON *before = cJSON_DetachItemFromObjectCaseSensitive(object, key);
+    cJSON_AddItemToObject(object, key, cJSON_Duplicate(value, 1));
+    cJSON_AddItemToObject(row, "value", cJSON_Duplicate(value, 1));
+    if (estimate(json, tree, &error)) {
+        const vram_fit *fit = &json->report.fit[0];
+        cJSON_AddItemToObject(row, "bytes", vram_json_whole(json->report.peak_bytes));
+        cJSON_AddStringToObject(row, "phase", vram_name(VRAM_LIST_PHASE, (int)json->report.peak));
+        cJSON_AddItemToObject(row, "needed_bytes", vram_json_whole(fit->usable_bytes - fit->headroom_bytes));
+        cJSON_AddStringToObject(row, "verdict", vram_name(VRAM_LIST_VERDICT, (int)fit->verdict));
+        cJSON_AddNumberToObject(row, "gpus_needed", (double)fit->gpus_needed);
+    } else {
+        cJSON *wrapped = vram_json_error_write(&error);
+        cJSON_AddItemToObject(row, "error", cJSON_DetachItemFromObjectCaseSensitive(wrapped, "error"));
+        cJSON_Delete(wrapped);
+    }
+    cJSON_DeleteItemFromObjectCaseSensitive(object, key);
+    if (before) cJSON_AddItemToObject(object, key, before);
+    return row;
+}
+
+char *vram_json_options(vram_json *json, const char *request, size_t bytes)
+{
+    vram_error error;
+    cJSON *tree = vram_json_parse(request, bytes, &error);
+    cJSON *scenario = cJSON_GetObjectItemCaseSensitive(tree, "scenario"), *options = cJSON_GetObjectItemCaseSensitive(tree, "options");
+    if (tree && (!cJSON_IsObject(scenario) || !cJSON_IsObject(options))) {
+        vram_json_refuse(tree, VRAM_ERROR_TYPE, cJSON_IsObject(scenario) ? "options" : "scenario", &error);
+        cJSON_Delete(tree);
+        tree = NULL;
+    }
+    if (!tree) return print(vram_json_error_write(&error));
+    cJSON *out = cJSON_CreateObject(), *answers = cJSON_AddObjectToObject(out, "options");
+    for (const cJSON *o = options->child; o; o = o->next) {
+        cJSON *rows = cJSON_AddArrayToObject(answers, o->string);
+        for (const cJSON *value = cJSON_IsArray(o) ? o->child : NULL; value; value = value->next)
+            cJSON_AddItemToArray(rows, option(json, scenario, o->string, value));
+    }
+    cJSON_Delete(tree);
+    return print(out);
+}
+
+char *vram_json_tables(vram_json *json)
+{
+    cJSON *out = cJSON_CreateObject();
+    (void)json;
+    cJSON_AddNumberToObject(out, "version", 1);
+    cJSON_AddNumberToObject(out, "abi", VRAM_ABI);
+    cJSON_AddItemToObject(out, "fields", vram_json_fields());
+    cJSON_AddItemToObject(out, "lists", vram_json_lists());
+    return print(out);
+}
+
+void vram_json_free(char *text) { cJSON_free(text); }
+
+const struct vram_report *vram_json_last(const vram_json *json) { return json->estimated ? &json->report : NULL; }
+
+char *vram_json_part(const char *report, const char *key)
+{
+    cJSON *tree = cJSON_Parse(report);
+    cJSON *part = cJSON_DetachItemFromObjectCaseSensitive(tree, key);
+    cJSON_Delete(tree);
+    return part ? print(part) : NULL;
+}
+
+char *vram_json_preset(const vram_json *json, const char *id)
+{
+    const cJSON *scenarios = cJSON_GetObjectItemCaseSensitive(json->presets, "scenarios");
+    for (const cJSON *p = scenarios ? scenarios->child : NULL; p; p = p->next)
+        if (strcmp(id_of(p), id) == 0) return cJSON_Print(cJSON_GetObjectItemCaseSensitive(p, "scenario"));
+    return NULL;
+}
+
+/* models and cards have a name; scenarios a title in several languages, of which the program prints the English one */
+bool vram_json_listed(const vram_json *json, const char *list, int i, const char **id, const char **name)
+{
+    const cJSON *row = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(json->presets, list), i);
+    const cJSON *title = cJSON_GetObjectItemCaseSensitive(row, "title");
+    const cJSON *text = cJSON_GetObjectItemCaseSensitive(title ? title : row, title ? "en" : "name");
+    if (!row) return false;
+    *id = id_of(row);
+    *name = cJSON_IsString(text) ? text->valuestring : "";
+    return true;
+}

@@ -1,0 +1,200 @@
+/* report.c -- the report, errors and lists as JSON. */
+#include "json.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* cJSON prints 15 digits when they seem enough; bytes may have 16 */
+cJSON *vram_json_whole(double value)
+{
+    char text[32];
+    if (!isfinite(value)) return cJSON_CreateNull();
+    if (value != floor(value) || fabs(value) < 1e14 || fabs(value) >= 9007199254740992.0) return cJSON_CreateNumber(value);
+    snprintf(text, sizeof text, "%.0f", value);
+    return cJSON_CreateRaw(text);
+}
+
+static void add_whole(cJSON *object, const char *key, double value) { cJSON_AddItemToObject(object, key, vram_json_whole(value)); }
+static void add_name(cJSON *object, const char *key, vram_list list, int value) { cJSON_AddStringToObject(object, key, vram_name(list, value)); }
+
+static void add_formula(cJSON *object, int factors, const vram_factor factor[])
+{
+    cJSON *formula = cJSON_AddArrayToObject(object, "formula");
+    for (int i = 0; i < factors; i++) {
+        cJSON *row = cJSON_CreateObject();
+        add_name(row, "symbol", VRAM_LIST_SYMBOL, (int)factor[i].symbol);
+        add_name(row, "id", VRAM_LIST_SYMBOL_ID, (int)factor[i].symbol);
+        add_whole(row, "value", factor[i].value);
+        cJSON_AddItemToArray(formula, row);
+    }
+}
+
+static void add_phase_names(cJSON *object, unsigned phases)
+{
+    cJSON *array = cJSON_AddArrayToObject(object, "phases");
+    for (int p = 0; p < VRAM_PHASE_COUNT; p++)
+        if (phases & VRAM_BIT(p)) cJSON_AddItemToArray(array, cJSON_CreateString(vram_name(VRAM_LIST_PHASE, p)));
+}
+
+static cJSON *entry_write(const vram_entry *e)
+{
+    cJSON *row = cJSON_CreateObject();
+    add_name(row, "role", VRAM_LIST_ROLE, (int)e->role);
+    add_name(row, "component", VRAM_LIST_COMPONENT, (int)e->component);
+    add_name(row, "what", VRAM_LIST_WHAT, (int)e->what);
+    add_whole(row, "bytes", e->bytes);
+    add_name(row, "kind", VRAM_LIST_CERTAINTY, (int)e->kind);
+    add_phase_names(row, e->phases);
+    add_formula(row, e->factors, e->factor);
+    add_name(row, "source", VRAM_LIST_SOURCE, (int)e->source);
+    return row;
+}
+
+static void add_phases(cJSON *tree, const vram_report *r)
+{
+    cJSON *array = cJSON_AddArrayToObject(tree, "phases");
+    for (int p = 0; p < VRAM_PHASE_COUNT; p++) {
+        if (!(r->phases & VRAM_BIT(p))) continue;
+        cJSON *row = cJSON_CreateObject();
+        add_name(row, "id", VRAM_LIST_PHASE, p);
+        add_whole(row, "bytes", r->phase_bytes[p]);
+        cJSON_AddItemToArray(array, row);
+    }
+}
+
+static void add_fits(cJSON *tree, const vram_report *r)
+{
+    cJSON *array = cJSON_AddArrayToObject(tree, "fits");
+    for (int i = 0; i < r->fits; i++) {
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "gpu", r->fit[i].gpu);
+        add_whole(row, "usable_bytes", r->fit[i].usable_bytes);
+        add_name(row, "verdict", VRAM_LIST_VERDICT, (int)r->fit[i].verdict);
+        add_whole(row, "gpus_needed", (double)r->fit[i].gpus_needed);
+        add_whole(row, "headroom_bytes", r->fit[i].headroom_bytes);
+        cJSON_AddItemToArray(array, row);
+    }
+}
+
+static void add_notes(cJSON *tree, const vram_report *r)
+{
+    cJSON *array = cJSON_AddArrayToObject(tree, "notes");
+    for (int i = 0; i < r->notes; i++) {
+        cJSON *row = cJSON_CreateObject(), *values;
+        add_name(row, "id", VRAM_LIST_NOTE, (int)r->note[i].id);
+        cJSON_AddStringToObject(row, "path", r->note[i].path);
+        values = cJSON_AddArrayToObject(row, "values");
+        for (int k = 0; k < r->note[i].values; k++) cJSON_AddItemToArray(values, vram_json_whole(r->note[i].value[k]));
+        cJSON_AddItemToArray(array, row);
+    }
+}
+
+static void add_rules(cJSON *tree, const vram_report *r)
+{
+    cJSON *array = cJSON_AddArrayToObject(tree, "rules_of_thumb");
+    for (int i = 0; i < r->rules; i++) {
+        cJSON *row = cJSON_CreateObject();
+        add_name(row, "id", VRAM_LIST_RULE, (int)r->rule[i].id);
+        add_whole(row, "bytes", r->rule[i].bytes);
+        add_formula(row, r->rule[i].factors, r->rule[i].factor);
+        cJSON_AddItemToArray(array, row);
+    }
+}
+
+static void add_model(cJSON *tree, const vram_report *r)
+{
+    cJSON *model = cJSON_AddObjectToObject(tree, "model");
+    add_whole(model, "params_total", r->params_total);
+    add_whole(model, "params_active", r->params_active);
+    add_whole(model, "params_trainable", r->params_trainable);
+}
+
+static void add_components(cJSON *tree, const vram_report *r)
+{
+    cJSON *components = cJSON_AddObjectToObject(tree, "components");
+    for (int c = 0; c < VRAM_COMPONENT_COUNT; c++)
+        if (r->component_bytes[c] > 0) add_whole(components, vram_name(VRAM_LIST_COMPONENT, c), r->component_bytes[c]);
+}
+
+cJSON *vram_json_report_write(const vram_scenario *s, const cJSON *source, const vram_report *r)
+{
+    cJSON *tree = cJSON_CreateObject(), *peak, *entries;
+    cJSON_AddNumberToObject(tree, "version", 1);
+    cJSON_AddItemToObject(tree, "scenario", vram_json_scenario_write(s, source));
+    add_model(tree, r);
+    peak = cJSON_AddObjectToObject(tree, "peak");
+    add_name(peak, "phase", VRAM_LIST_PHASE, (int)r->peak);
+    add_whole(peak, "bytes", r->peak_bytes);
+    add_phases(tree, r);
+    entries = cJSON_AddArrayToObject(tree, "entries");
+    for (int i = 0; i < r->entries; i++) cJSON_AddItemToArray(entries, entry_write(&r->entry[i]));
+    add_components(tree, r);
+    add_whole(tree, "cluster_bytes", r->cluster_bytes);
+    cJSON_AddItemToObject(tree, "kv_tokens_capacity", r->kv_tokens_capacity < 0 ? cJSON_CreateNull() : vram_json_whole(r->kv_tokens_capacity));
+    cJSON_AddItemToObject(tree, "max_context", r->max_context < 0 ? cJSON_CreateNull() : vram_json_whole(r->max_context));
+    add_fits(tree, r);
+    add_notes(tree, r);
+    add_rules(tree, r);
+    return tree;
+}
+
+/* {"error": {"code", "path", "value", "min", "max"}}; min and max are null where no range applies */
+cJSON *vram_json_error_write(const vram_error *e)
+{
+    cJSON *tree = cJSON_CreateObject(), *error = cJSON_AddObjectToObject(tree, "error");
+    bool range = e->min <= e->max;
+    add_name(error, "code", VRAM_LIST_ERROR, (int)e->code);
+    cJSON_AddStringToObject(error, "path", e->path);
+    cJSON_AddItemToObject(error, "value", e->text[0] ? cJSON_CreateString(e->text) : isinf(e->value) ? cJSON_CreateString(e->value > 0 ? "Infinity" : "-Infinity") : vram_json_whole(e->value));
+    cJSON_AddItemToObject(error, "min", range ? vram_json_whole(e->min) : cJSON_CreateNull());
+    cJSON_AddItemToObject(error, "max", range ? vram_json_whole(e->max) : cJSON_CreateNull());
+    return tree;
+}
+
+static void add_names(cJSON *lists, const char *key, vram_list list)
+{
+    cJSON *array = cJSON_AddArrayToObject(lists, key);
+    for (int i = 0; i < vram_count(list); i++) cJSON_AddItemToArray(array, cJSON_CreateString(vram_name(list, i)));
+}
+
+static void add_pairs(cJSON *lists, const char *key, vram_list ids, const char *other, const char *(*value)(int))
+{
+    cJSON *array = cJSON_AddArrayToObject(lists, key);
+    for (int i = 0; i < vram_count(ids); i++) {
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "id", vram_name(ids, i));
+        cJSON_AddStringToObject(row, other, value(i));
+        cJSON_AddItemToArray(array, row);
+    }
+}
+
+static const char *symbol_of(int i) { return vram_name(VRAM_LIST_SYMBOL, i); }
+static const char *address_of(int i) { return vram_source_address((vram_source)i); }
+
+static void add_formats(cJSON *lists)
+{
+    cJSON *array = cJSON_AddArrayToObject(lists, "format");
+    for (int i = 0; i < vram_format_count(); i++) {
+        const vram_format_row *f = vram_format_get(i);
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "id", f->id);
+        cJSON_AddNumberToObject(row, "bits", f->bits);
+        cJSON_AddBoolToObject(row, "weights", f->weights);
+        cJSON_AddBoolToObject(row, "cache", f->cache);
+        cJSON_AddItemToArray(array, row);
+    }
+}
+
+cJSON *vram_json_lists(void)
+{
+    static const struct { const char *key; vram_list list; } plain[] = {
+        {"component", VRAM_LIST_COMPONENT}, {"phase", VRAM_LIST_PHASE}, {"role", VRAM_LIST_ROLE}, {"certainty", VRAM_LIST_CERTAINTY},
+        {"verdict", VRAM_LIST_VERDICT}, {"what", VRAM_LIST_WHAT}, {"note", VRAM_LIST_NOTE}, {"error", VRAM_LIST_ERROR}, {"rule", VRAM_LIST_RULE},
+    };
+    cJSON *lists = cJSON_CreateObject();
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) add_names(lists, plain[i].key, plain[i].list);
+    add_pairs(lists, "symbol", VRAM_LIST_SYMBOL_ID, "symbol", symbol_of);
+    add_pairs(lists, "source", VRAM_LIST_SOURCE, "address", address_of);
+    add_formats(lists);
+    return lists;
+}

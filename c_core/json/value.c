@@ -1,0 +1,121 @@
+/* value.c -- reading JSON without trusting it. */
+#include "json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Length of the UTF-8 sequence at p (at most `left` bytes); 0: not UTF-8. Overlong forms and surrogates are refused (RFC 3629). */
+static size_t utf8_length(const unsigned char *p, size_t left)
+{
+    size_t n = p[0] < 0x80 ? 1 : p[0] >= 0xC2 && p[0] < 0xE0 ? 2 : (p[0] & 0xF0) == 0xE0 ? 3 : p[0] >= 0xF0 && p[0] < 0xF5 ? 4 : 0;
+    if (n == 0 || n > left) return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((p[i] & 0xC0) != 0x80) return 0;
+    if ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F) || (p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] > 0x8F)) return 0;
+    return n;
+}
+
+static bool is_utf8(const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes;) {
+        size_t n = utf8_length((const unsigned char *)text + i, bytes - i);
+        if (n == 0) return false;
+        i += n;
+    }
+    return true;
+}
+
+static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+static bool key_error(const char *key, vram_error_code code, vram_error *error)
+{
+    vram_fail(error, code, "", NAN, 1, 0);
+    for (size_t i = 0; key[i] && i + 1 < sizeof error->path; i++) error->path[i] = (char)(key[i] >= 0x20 && key[i] < 0x7F ? key[i] : '?');
+    return false;
+}
+
+/* Two equal keys in one object: which would count? Neither. */
+static bool keys_once(const cJSON *object, vram_error *error)
+{
+    const char *keys[VRAM_JSON_KEYS];
+    size_t n = 0;
+    for (const cJSON *c = object->child; c; c = c->next) {
+        if (n == VRAM_JSON_KEYS) return vram_fail(error, VRAM_ERROR_TOO_LARGE, "", (double)n + 1, 0, VRAM_JSON_KEYS);
+        keys[n++] = c->string;
+    }
+    if (n > 1) qsort(keys, n, sizeof keys[0], by_text);
+    for (size_t i = 1; i < n; i++)
+        if (strcmp(keys[i - 1], keys[i]) == 0) return key_error(keys[i], VRAM_ERROR_DUPLICATE_KEY, error);
+    return true;
+}
+
+/* depth is bounded by cJSON's nesting limit */
+static bool all_keys_once(const cJSON *tree, vram_error *error)
+{
+    if (cJSON_IsObject(tree) && !keys_once(tree, error)) return false;
+    for (const cJSON *c = tree->child; c; c = c->next)
+        if (c->child && !all_keys_once(c, error)) return false;
+    return true;
+}
+
+cJSON *vram_json_parse(const char *text, size_t bytes, vram_error *error)
+{
+    const char *end = NULL;
+    if (bytes > VRAM_JSON_LONGEST) {
+        vram_fail(error, VRAM_ERROR_TOO_LARGE, "", (double)bytes, 0, VRAM_JSON_LONGEST);
+        return NULL;
+    }
+    vram_fail(error, VRAM_ERROR_SYNTAX, "", NAN, 1, 0);
+    if (!is_utf8(text, bytes)) return NULL;
+    cJSON *tree = cJSON_ParseWithLengthOpts(text, bytes, &end, 0);
+    if (!tree) return NULL;
+    for (const char *p = end; p < text + bytes; p++)
+        if (*p != ' ' && *p != '\n' && *p != '\r' && *p != '\t' && *p != '\0') {
+            cJSON_Delete(tree);
+            return NULL;
+        }
+    if (!all_keys_once(tree, error)) {
+        cJSON_Delete(tree);
+        return NULL;
+    }
+    return tree;
+}
+
+bool vram_json_refuse(const cJSON *item, vram_error_code code, const char *path, vram_error *error)
+{
+    vram_fail(error, code, path, cJSON_IsNumber(item) ? item->valuedouble : NAN, 1, 0);
+    const char *text = cJSON_IsString(item) ? item->valuestring : cJSON_IsObject(item) ? "{}" : cJSON_IsArray(item) ? "[]" : cJSON_IsNull(item) ? "null"
+                     : cJSON_IsTrue(item) ? "true" : cJSON_IsFalse(item) ? "false" : "";
+    for (size_t i = 0; text[i] && i + 1 < sizeof error->text; i++) error->text[i] = (char)(text[i] >= 0x20 && text[i] < 0x7F ? text[i] : '?');
+    return false;
+}
+
+bool vram_json_number(const cJSON *item, const char *path, double min, double max, double *out, vram_error *error)
+{
+    if (!cJSON_IsNumber(item)) {
+        vram_json_refuse(item, VRAM_ERROR_TYPE, path, error);
+        error->min = min;
+        error->max = max;
+        return false;
+    }
+    if (!(item->valuedouble >= min && item->valuedouble <= max)) return vram_fail(error, VRAM_ERROR_RANGE, path, item->valuedouble, min, max);
+    *out = item->valuedouble;
+    return true;
+}
+
+bool vram_json_integer(const cJSON *item, const char *path, double min, double max, int64_t *out, vram_error *error)
+{
+    double value;
+    if (!vram_json_number(item, path, min, max, &value, error)) return false;
+    if (value != floor(value)) return vram_fail(error, VRAM_ERROR_TYPE, path, value, min, max);
+    *out = (int64_t)value;
+    return true;
+}
+
+bool vram_json_boolean(const cJSON *item, const char *path, int *out, vram_error *error)
+{
+    if (!cJSON_IsBool(item)) return vram_json_refuse(item, VRAM_ERROR_TYPE, path, error);
+    *out = cJSON_IsTrue(item);
+    return true;
+}

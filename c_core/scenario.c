@@ -1,0 +1,76 @@
+/* scenario.c -- defaults that depend on other fields, and contradictions between fields. */
+#include "core.h"
+
+#include <stddef.h>
+
+static void set(int *field, int value) { if (*field < 0) *field = value; }
+static void set_count(int64_t *field, int64_t value) { if (*field == VRAM_UNSET) *field = value; }
+static int format(const char *id) { return vram_find(VRAM_LIST_FORMAT, id); }
+
+static void inference_defaults(vram_scenario *s)
+{
+    int cache = s->engine == VRAM_ENGINE_LLAMA_CPP || s->weights == format("fp16") ? format("fp16") : s->weights == format("fp32") ? format("fp32") : format("bf16");
+    set_count(&s->prompt, s->context);
+    set(&s->kv_cache, cache);
+    set(&s->kv_cache_k, s->kv_cache);
+    set(&s->kv_cache_v, s->kv_cache);
+    if (s->vllm.gpu_memory_utilization < 0) s->vllm.gpu_memory_utilization = s->vllm.engine == VRAM_VLLM_V0 ? 0.9 : 0.92;
+    set_count(&s->llama_cpp.output_rows, s->llama_cpp.slots);
+}
+
+static void training_defaults(vram_scenario *s)
+{
+    bool lora = s->training.method == VRAM_METHOD_LORA, fsdp = s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP1 || s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2;
+    int precision = s->training.precision;
+    int gradients = precision == VRAM_PRECISION_BF16 || (precision == VRAM_PRECISION_MIXED && !fsdp) ? format("bf16") : format("fp32");
+    set(&s->training.autocast, precision == VRAM_PRECISION_AMP);
+    set(&s->training.gradients, lora ? s->lora.dtype : gradients);
+    set(&s->training.optimizer_states, lora ? s->lora.dtype : precision == VRAM_PRECISION_BF16 ? format("bf16") : format("fp32"));
+}
+
+static void rl_defaults(vram_scenario *s)
+{
+    bool ppo = s->rl.algorithm == VRAM_ALGORITHM_PPO, dpo = s->rl.algorithm == VRAM_ALGORITHM_DPO;
+    set(&s->rl.critic.kind, ppo ? VRAM_ROLE_MODEL_SAME : VRAM_ROLE_MODEL_NONE);
+    set(&s->rl.reference.kind, VRAM_ROLE_MODEL_SAME);
+    set(&s->rl.reward.kind, dpo ? VRAM_ROLE_MODEL_NONE : VRAM_ROLE_MODEL_SAME);
+    set_count(&s->rl.forward_batch, s->training.micro_batch);
+}
+
+static void parallel_defaults(vram_scenario *s)
+{
+    set_count(&s->parallel.expert_tensor, s->parallel.tensor);
+    if (s->gpus == VRAM_UNSET) s->gpus = s->parallel.data * s->parallel.tensor * s->parallel.pipeline * s->parallel.context;
+}
+
+static int64_t most_experts(const vram_model *model)
+{
+    int64_t most = 1;
+    for (int i = 0; i < model->kinds; i++)
+        if (model->kind[i].ffn.experts > most) most = model->kind[i].ffn.experts;
+    return most;
+}
+
+/* Only what cannot mean anything is refused; what is merely unwise becomes a note elsewhere. */
+static bool contradictions(const vram_scenario *s, vram_error *error)
+{
+    const struct { bool wrong; const char *path; double value, min, max; } rows[] = {
+        {s->task == VRAM_TASK_INFERENCE && s->prompt > s->context, "prompt", (double)s->prompt, 1, (double)s->context},
+        {s->parallel.pipeline > s->model.layers, "parallel.pipeline", (double)s->parallel.pipeline, 1, (double)s->model.layers},
+        {s->parallel.expert > most_experts(&s->model), "parallel.expert", (double)s->parallel.expert, 1, (double)most_experts(&s->model)},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].wrong) return vram_fail(error, VRAM_ERROR_RANGE, rows[i].path, rows[i].value, rows[i].min, rows[i].max);
+    if (s->task == VRAM_TASK_RL && s->rl.reference.kind == VRAM_ROLE_MODEL_ADAPTER && s->training.method != VRAM_METHOD_LORA)
+        return vram_fail(error, VRAM_ERROR_CONFLICT, "rl.reference", 0, 1, 0);
+    return true;
+}
+
+bool vram_scenario_defaults(vram_scenario *s, vram_error *error)
+{
+    inference_defaults(s);
+    training_defaults(s);
+    rl_defaults(s);
+    parallel_defaults(s);
+    return contradictions(s, error);
+}
