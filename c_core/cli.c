@@ -3,13 +3,13 @@
 #include "core.h"
 #include "json/api.h"
 
-#include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-extern const char vram_presets[];        /* presets.json, embedded by the build */
-extern const unsigned long vram_presets_size;
+extern const char vram_presets[]; /* presets.json, embedded by the build */
+extern const size_t vram_presets_bytes;
 
 enum { DONE = 0, BUG = 1, REFUSED = 2 };
 
@@ -248,7 +248,7 @@ int main(int argc, char **argv)
         fputs(usage, stderr);
         return REFUSED;
     }
-    vram_json *json = vram_json_open(vram_presets, vram_presets_size);
+    vram_json *json = vram_json_open(vram_presets, vram_presets_bytes);
     if (!json) return BUG;
     int status = command(json, argc - 1, argv + 1);
     vram_json_close(json);

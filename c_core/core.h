@@ -8,6 +8,9 @@
 
 #include "vram.h"
 
+#include <math.h>
+
+#define VRAM_NO_NUMBER ((double)NAN) /* an error without a number */
 #define VRAM_BIT(phase) (1u << (unsigned)(phase))
 enum {
     VRAM_PHASES_INFERENCE = 1 << VRAM_PHASE_LOAD | 1 << VRAM_PHASE_PREFILL | 1 << VRAM_PHASE_DECODE,
@@ -111,9 +114,19 @@ void vram_engine_entries(const vram_scenario *scenario, vram_report *report);   
 void vram_engine_vllm(const vram_scenario *scenario, vram_report *report);          /* engine_vllm.c */
 void vram_engine_llama_cpp(const vram_scenario *scenario, vram_report *report);     /* engine_llama_cpp.c */
 
-/* ---- training ---- */
-void vram_training(const vram_scenario *scenario, vram_report *report);             /* training.c; states at rest and, by replay.c, the rest */
-void vram_rl(const vram_scenario *scenario, vram_report *report);                   /* rl.c */
+/* ---- training.c, replay.c ---- */
+void vram_training(const vram_scenario *scenario, vram_report *report);             /* vram_train() of the scenario's own model, rules of thumb */
+
+/* One trained model in its role: weights, gradients, master weights, optimizer states (alive in all phases of the report from load on;
+ * gradients as the precision and engine have it), adapters when LoRA; and by replay its forward, loss, backward and step of
+ * `sequences` x `tokens` a micro-batch. */
+void vram_train(const vram_scenario *scenario, const vram_model *model, vram_role role, double sequences, double tokens, vram_report *report);
+/* A pass without gradients in `phase`: the largest working set of a layer, and the logits of `logit_rows` positions a sequence (0: no head). */
+void vram_forward_only(const vram_scenario *scenario, const vram_model *model, vram_role role, double sequences, double tokens, double logit_rows,
+                       vram_phase phase, vram_report *report);
+
+/* ---- rl.c ---- */
+void vram_rl(const vram_scenario *scenario, vram_report *report);
 
 /* ---- gpu.c ---- */
 void vram_gpu_overheads(const vram_scenario *scenario, vram_report *report);        /* context and fragmentation entries, when overheads are on */

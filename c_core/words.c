@@ -4,7 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#define ID(NAME, id, ...) id,
+#define ID(NAME, id) id,
+#define ID_OF_THREE(NAME, id, third) id,
 #define SYMBOL_ID(NAME, symbol, id) id,
 #define ADDRESS(NAME, id, address) address,
 
@@ -33,10 +34,10 @@ static const char *const phases[] = {VRAM_PHASES(ID)};
 static const char *const certainties[] = {VRAM_CERTAINTIES(ID)};
 static const char *const verdicts[] = {VRAM_VERDICTS(ID)};
 static const char *const errors[] = {VRAM_ERRORS(ID)};
-static const char *const symbols[] = {VRAM_SYMBOLS(ID)};
+static const char *const symbols[] = {VRAM_SYMBOLS(ID_OF_THREE)};
 static const char *const symbol_ids[] = {VRAM_SYMBOLS(SYMBOL_ID)};
 static const char *const whats[] = {VRAM_WHATS(ID)};
-static const char *const sources[] = {VRAM_SOURCES(ID)};
+static const char *const sources[] = {VRAM_SOURCES(ID_OF_THREE)};
 static const char *const addresses[] = {VRAM_SOURCES(ADDRESS)};
 static const char *const notes[] = {VRAM_NOTES(ID)};
 static const char *const rules[] = {VRAM_RULES(ID)};

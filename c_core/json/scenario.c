@@ -260,7 +260,7 @@ static bool is_section(const char *prefix)
 
 static bool unknown_key(const char *section, const char *key, vram_error *error)
 {
-    vram_fail(error, VRAM_ERROR_UNKNOWN_KEY, "", NAN, 1, 0);
+    vram_fail(error, VRAM_ERROR_UNKNOWN_KEY, "", VRAM_NO_NUMBER, 1, 0);
     int n = snprintf(error->path, sizeof error->path, "%s%s%.48s", section, section[0] ? "." : "", key);
     for (int i = 0; i < n && i < (int)sizeof error->path; i++)
         if (error->path[i] < 0x20 || error->path[i] > 0x7E) error->path[i] = '?';
@@ -293,11 +293,11 @@ static bool default_model_and_gpu(const vram_json *json, const cJSON *tree, vram
     const cJSON *config = vram_json_model(json, DEFAULT_MODEL);
     const vram_gpu *gpu = vram_json_gpu(json, DEFAULT_GPU);
     if (!cJSON_GetObjectItemCaseSensitive(tree, "model")) {
-        if (!config) return vram_fail(error, VRAM_ERROR_MISSING, "model", NAN, 1, 0);
+        if (!config) return vram_fail(error, VRAM_ERROR_MISSING, "model", VRAM_NO_NUMBER, 1, 0);
         if (!vram_config_read(config, &s->model, error)) return false;
     }
     if (gpu) s->gpu = *gpu;
-    else if (!cJSON_GetObjectItemCaseSensitive(tree, "gpu")) return vram_fail(error, VRAM_ERROR_MISSING, "gpu", NAN, 1, 0);
+    else if (!cJSON_GetObjectItemCaseSensitive(tree, "gpu")) return vram_fail(error, VRAM_ERROR_MISSING, "gpu", VRAM_NO_NUMBER, 1, 0);
     return true;
 }
 

@@ -30,7 +30,7 @@ static int by_text(const void *a, const void *b) { return strcmp(*(const char *c
 
 static bool key_error(const char *key, vram_error_code code, vram_error *error)
 {
-    vram_fail(error, code, "", NAN, 1, 0);
+    vram_fail(error, code, "", VRAM_NO_NUMBER, 1, 0);
     for (size_t i = 0; key[i] && i + 1 < sizeof error->path; i++) error->path[i] = (char)(key[i] >= 0x20 && key[i] < 0x7F ? key[i] : '?');
     return false;
 }
@@ -66,7 +66,7 @@ cJSON *vram_json_parse(const char *text, size_t bytes, vram_error *error)
         vram_fail(error, VRAM_ERROR_TOO_LARGE, "", (double)bytes, 0, VRAM_JSON_LONGEST);
         return NULL;
     }
-    vram_fail(error, VRAM_ERROR_SYNTAX, "", NAN, 1, 0);
+    vram_fail(error, VRAM_ERROR_SYNTAX, "", VRAM_NO_NUMBER, 1, 0);
     if (!is_utf8(text, bytes)) return NULL;
     cJSON *tree = cJSON_ParseWithLengthOpts(text, bytes, &end, 0);
     if (!tree) return NULL;
@@ -84,7 +84,7 @@ cJSON *vram_json_parse(const char *text, size_t bytes, vram_error *error)
 
 bool vram_json_refuse(const cJSON *item, vram_error_code code, const char *path, vram_error *error)
 {
-    vram_fail(error, code, path, cJSON_IsNumber(item) ? item->valuedouble : NAN, 1, 0);
+    vram_fail(error, code, path, cJSON_IsNumber(item) ? item->valuedouble : VRAM_NO_NUMBER, 1, 0);
     const char *text = cJSON_IsString(item) ? item->valuestring : cJSON_IsObject(item) ? "{}" : cJSON_IsArray(item) ? "[]" : cJSON_IsNull(item) ? "null"
                      : cJSON_IsTrue(item) ? "true" : cJSON_IsFalse(item) ? "false" : "";
     for (size_t i = 0; text[i] && i + 1 < sizeof error->text; i++) error->text[i] = (char)(text[i] >= 0x20 && text[i] < 0x7F ? text[i] : '?');
