@@ -95,9 +95,11 @@ build/vram.wasm: $(call objects,wasm,$(WASM))
 
 WEB := $(shell find web -path web/node_modules -prune -o -type f -print 2>/dev/null)
 
-# npm writes this file at the end of an installation
+# npm writes this file at the end of an installation; building needs fewer packages than testing
 web/node_modules/.package-lock.json: web/package-lock.json
-	cd web && npm ci --no-audit --no-fund --silent && touch node_modules/.package-lock.json
+	cd web && npm ci --omit=dev --no-audit --no-fund --silent && touch node_modules/.package-lock.json
+web/node_modules/puppeteer-core/package.json: web/package-lock.json
+	cd web && npm ci --no-audit --no-fund --silent && touch node_modules/.package-lock.json node_modules/puppeteer-core/package.json
 build/index.html: build/vram.wasm build/presets.json web/node_modules/.package-lock.json $(WEB)
 	node web/build.mjs --wasm build/vram.wasm --presets build/presets.json --out build
 
@@ -119,9 +121,6 @@ build/test/replay: $(call objects,asan,$(CORE) tests/fuzz/fuzz_estimate.c tests/
 	@mkdir -p $(@D)
 	gcc $(SANITIZE) $^ -lm -o $@
 
-tests/node_modules/.package-lock.json: tests/package-lock.json
-	cd tests && npm ci --no-audit --no-fund --silent && touch node_modules/.package-lock.json
-
 check-c: build/vram build/clang/vram build/asan/vram build/test/core build/test/core-clang
 
 test:
@@ -129,7 +128,8 @@ test:
 	@$(MAKE) --no-print-directory check
 
 check:
-	@$(MAKE) --no-print-directory -s -j2 all check-c build/test/fuzz build/test/replay tests/node_modules/.package-lock.json
+	@$(MAKE) --no-print-directory -s web/node_modules/puppeteer-core/package.json
+	@$(MAKE) --no-print-directory -s -j2 all check-c build/test/fuzz build/test/replay
 	@node tests/run.mjs
 
 FUZZ_SECONDS ?= 60
@@ -142,7 +142,7 @@ accuracy: build/vram
 
 # keeps build/cjson, which comes over the network
 clean:
-	rm -rf web/node_modules tests/node_modules
+	rm -rf web/node_modules
 	[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name cjson -exec rm -rf {} +
 
 FORCE:

@@ -1,0 +1,27 @@
+/* test.h -- a runner of few lines. A TEST registers itself; CHECK says what was not so and goes on. */
+#ifndef TEST_H
+#define TEST_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+typedef struct test { const char *name; void (*body)(void); struct test *next; } test;
+void test_register(test *one);
+void test_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#define TEST(id, title)                                                                  \
+    static void id(void);                                                                \
+    static test id##_test = {title, id, NULL};                                           \
+    __attribute__((constructor)) static void id##_register(void) { test_register(&id##_test); } \
+    static void id(void)
+
+#define CHECK(condition, ...)                                             \
+    do {                                                                  \
+        if (!(condition)) test_fail(__FILE__, __LINE__, #condition " -- " __VA_ARGS__); \
+    } while (0)
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
+
+static inline bool same(double a, double b) { return a >= b && a <= b; } /* equal, and both numbers */
+
+#endif

@@ -1,0 +1,174 @@
+// What must hold for any scenario. The scenarios are drawn from the core's own table of fields, with a fixed seed.
+
+import assert from 'node:assert/strict'
+import { test, note } from '../harness.mjs'
+import { batch, check, module, patched, presets } from '../lib.mjs'
+
+const wasm = await module()
+const { fields, lists } = JSON.parse(wasm.tables())
+const ask = scenario => JSON.parse(wasm.estimate(scenario))
+const ok = scenario => {
+  const report = ask(scenario)
+  assert.ok(!report.error, `${JSON.stringify(report.error)} for ${JSON.stringify(scenario)}`)
+  return report
+}
+
+let seed = 20240229
+const random = n => { // xorshift32; 0 .. n-1
+  seed ^= seed << 13; seed ^= seed >>> 17; seed ^= seed << 5
+  return (seed >>> 0) % n
+}
+const pick = list => list[random(list.length)]
+
+const SEVEN = { params: 7e9, num_hidden_layers: 32, hidden_size: 4096 }
+const models = [SEVEN, ...['qwen3-8b', 'llama-3.1-8b', 'mixtral-8x7b', 'deepseek-v3', 'gemma-2-9b', 'gpt2', 'qwen3-30b-a3b']
+  .map(start => presets.models.find(m => m.id.startsWith(start))?.id).filter(Boolean)]
+
+function value(field) {
+  switch (field.type) {
+    case 'boolean': return random(2) === 1
+    case 'enum': return pick(field.values)
+    case 'string': case 'names': return field.values ? pick(field.values) : undefined
+    case 'model': return pick(field.values?.length && random(2) ? field.values : models)
+    case 'gpu': return pick(presets.gpus).id
+    case 'number': return pick([field.min, field.max, field.min + (field.max - field.min) * random(1000) / 1000])
+    case 'integer': {
+      const wide = [field.min, field.max, Math.max(field.min, Math.min(field.max, 2 ** random(20))), Math.min(field.max, field.min + random(64))]
+      return pick(wide)
+    }
+  }
+}
+
+const drawn = Array.from({ length: 4000 }, () => {
+  const patch = { task: pick(lists.task ?? ['inference', 'training', 'rl']) }
+  for (let n = random(10); n >= 0; n--) {
+    const field = pick(fields)
+    const v = value(field)
+    if (v !== undefined && v !== null && field.path !== 'version') patch[field.path] = v
+  }
+  return patched({}, patch)
+})
+
+await test(`${drawn.length} drawn scenarios: promises kept, or a refusal that says why`, () => {
+  const codes = {}
+  for (const scenario of drawn) {
+    const report = ask(scenario)
+    if (report.error) {
+      const { code, path } = report.error
+      codes[code] = (codes[code] ?? 0) + 1
+      assert.ok(lists.error.includes(code) && code !== 'internal' && code !== 'none' && typeof path === 'string', `${JSON.stringify(report)} for ${JSON.stringify(scenario)}`)
+    } else try { check(report) } catch (e) { e.message += `\n  ${JSON.stringify(scenario)}`; throw e }
+  }
+  note(`refused: ${JSON.stringify(codes)}`)
+  assert.ok(Object.values(codes).reduce((a, b) => a + b, 0) < drawn.length * 0.6, 'most of them must be answered')
+})
+
+await test('drawn scenarios: the program says the same, byte for byte', () => {
+  const lines = batch(drawn)
+  for (const [i, s] of drawn.entries()) assert.equal(lines[i], wasm.estimate(s), JSON.stringify(s))
+})
+
+await test('drawn scenarios: the normalised scenario gives the same report', () => {
+  for (const scenario of drawn) {
+    const report = ask(scenario)
+    if (!report.error) assert.deepEqual(ask(report.scenario), report, JSON.stringify(scenario))
+  }
+})
+
+await test('fields: each at its minimum and maximum, answered or refused for a reason that is not its range', () => {
+  for (const field of fields.filter(f => typeof f.min === 'number')) for (const v of [field.min, field.max].filter(v => typeof v === 'number')) {
+    const when = Object.fromEntries((field.when ?? []).map(w => [w.path, w.values[0]]))
+    const report = ask(patched({}, { ...when, [field.path]: v }))
+    if (report.error) assert.ok(!(report.error.code === 'range' && report.error.path === field.path), `${field.path} = ${v}: ${JSON.stringify(report.error)}`)
+    else check(report)
+  }
+})
+
+await test('fields: one step outside the range is refused, with the range', () => {
+  for (const field of fields.filter(f => f.type === 'integer' && typeof f.min === 'number' && f.path !== 'version')) for (const v of [field.min - 1, field.max + 1]) {
+    const { error } = ask(patched({}, { [field.path]: v }))
+    assert.ok(error, `${field.path} = ${v} is not refused`)
+    assert.deepEqual([error.code, error.path, error.value, error.min, error.max], ['range', field.path, v, field.min, field.max])
+  }
+})
+
+await test('fields: every value listed is accepted by its field, and a default is what an empty scenario gets', () => {
+  for (const field of fields) for (const v of field.values ?? []) {
+    const when = Object.fromEntries((field.when ?? []).map(w => [w.path, w.values[0]]))
+    const { error } = ask(patched({}, { ...when, [field.path]: field.type === 'names' && !field.values ? [v] : v }))
+    assert.ok(!error || error.code !== 'unknown_value' || error.path !== field.path, `${field.path} = ${v}: ${JSON.stringify(error)}`)
+  }
+  const normal = ok({}).scenario
+  const at = path => path.split('.').reduce((o, k) => o?.[k], normal)
+  for (const field of fields) if (field.default !== null && field.default !== undefined && at(field.path) !== undefined) {
+    const got = at(field.path)
+    if (typeof got !== 'object') assert.equal(got, field.default, field.path)
+  }
+})
+
+// --- one lever at a time
+
+const sum = (report, components, phase) => Math.max(...report.phases.filter(p => !phase || p.id === phase)
+  .map(p => report.entries.filter(e => components.includes(e.component) && e.phases.includes(p.id)).reduce((t, e) => t + e.bytes, 0)), 0)
+const states = ['weights', 'gradients', 'master_weights', 'optimizer', 'adapters']
+const falling = (name, scenario, path, values, components) => test(name, () => {
+  for (const model of models) {
+    let before = Infinity
+    for (const v of values) {
+      const report = ask(patched({ model, ...scenario }, { [path]: v }))
+      if (report.error && ['unsupported', 'conflict'].includes(report.error.code)) continue
+      assert.ok(!report.error, `${JSON.stringify(report.error)} for ${JSON.stringify(model)} ${path}=${v}`)
+      const now = sum(report, components)
+      assert.ok(now <= before, `${JSON.stringify(model)}: ${path} = ${v} needs ${now}, more than ${before}`)
+      before = now
+    }
+    assert.ok(before > 0 && before < Infinity)
+  }
+})
+const training = { task: 'training', training: { method: 'full', precision: 'mixed' } }
+await falling('ZeRO: a higher stage never holds more states', { ...training, parallel: { data: 8 } }, 'parallel.zero', [0, 1, 2, 3], states)
+await falling('ZeRO 3: more cards never hold more states each', { ...training, parallel: { zero: 3 } }, 'parallel.data', [1, 2, 4, 8, 64], states)
+await falling('tensor parallelism: more cards never hold more weights each', {}, 'parallel.tensor', [1, 2, 4, 8], ['weights'])
+await falling('tensor parallelism: more cards never hold more cache each', {}, 'parallel.tensor', [1, 2, 4, 8], ['kv_cache', 'recurrent_state'])
+await falling('tensor parallelism: more cards never hold more states each', training, 'parallel.tensor', [1, 2, 4, 8], states)
+await falling('checkpointing: more recomputing never keeps more activations', training, 'training.checkpointing', ['none', 'selective', 'full'], ['activations'])
+await falling('weights: fewer bits never weigh more', {}, 'weights', ['fp32', 'bf16', 'int8', 'int4'], ['weights'])
+await falling('cache: fewer bits never hold more', {}, 'kv_cache', ['fp32', 'bf16', 'fp8'], ['kv_cache'])
+await falling('training: a shorter sequence never keeps more activations', training, 'training.sequence_length', [8192, 4096, 1024, 1], ['activations'])
+await falling('training: a smaller batch never keeps more activations', training, 'training.micro_batch', [16, 4, 2, 1], ['activations', 'logits'])
+await falling('LoRA: a lower rank never trains more', { task: 'training', training: { method: 'lora' } }, 'lora.rank', [128, 64, 16, 8, 1], ['adapters', 'gradients', 'optimizer'])
+
+await test('cache: linear in the batch, and in the context where no layer has a window', () => {
+  const kv = (model, patch) => sum(ok(patched({ model, context: 1024 }, patch)), ['kv_cache'])
+  for (const model of models) {
+    const one = kv(model)
+    for (const b of [2, 3, 7, 64]) assert.equal(kv(model, { batch: b }), b * one, `${JSON.stringify(model)} batch ${b}`)
+  }
+  const one = kv(SEVEN, { context: 1 })
+  for (const c of [2, 1000, 4096, 131072]) assert.equal(kv(SEVEN, { context: c }), c * one)
+})
+
+await test('grouped-query attention with all heads is multi-head attention', () => {
+  const config = { model_type: 'llama', vocab_size: 32000, hidden_size: 4096, intermediate_size: 11008, num_hidden_layers: 32, num_attention_heads: 32 }
+  for (const task of ['inference', 'training']) {
+    const [a, b] = [ok({ task, model: config }), ok({ task, model: { ...config, num_key_value_heads: 32 } })]
+    delete a.scenario, delete b.scenario
+    assert.deepEqual(a, b)
+  }
+})
+
+await test('no allowance is left when overheads are off', () => {
+  for (const p of presets.scenarios) {
+    const report = ok(patched(p.scenario, { overheads: false }))
+    assert.deepEqual(report.entries.filter(e => e.kind === 'allowance' || ['context', 'fragmentation'].includes(e.component)), [], p.id)
+  }
+})
+
+await test('a key\'s place in the text changes nothing', () => {
+  const turned = v => v && typeof v === 'object' && !Array.isArray(v) ? Object.fromEntries(Object.entries(v).reverse().map(([k, x]) => [k, turned(x)])) : v
+  for (const p of presets.scenarios) {
+    const [a, b] = [ok(p.scenario), ok(turned(p.scenario))]
+    assert.deepEqual(a, b, p.id)
+  }
+})
+

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Write README's table of measured cases, between its two markers, from score.py's output.
+
+usage: accuracy.py README.md        (make accuracy)
+"""
+import glob, json, re, subprocess, sys
+
+FOLDER = "tests/cases/measured"
+
+
+def percent(x):
+    return "" if x is None else "0" if x == 0 else f"{100 * x:.2f} %" if x < .0995 else f"{100 * x:.0f} %"
+
+
+def main():
+    run = subprocess.run([sys.executable, f"{FOLDER}/score.py", "build/vram", *sorted(glob.glob(f"{FOLDER}/*.jsonl")), "--json"],
+                         capture_output=True, text=True)
+    if run.returncode not in (0, 1) or not run.stdout.startswith("["):
+        sys.exit(run.stderr)
+    groups = json.loads(run.stdout)
+    exact = [g for g in groups if g["class"] == "exact"]
+    modelled = [g for g in groups if g["class"] == "modelled"]
+    rows, right = sum(g["rows"] for g in exact), sum(g["rows"] - g["exact_wrong"] - g["refused"] for g in exact)
+    refused = sum(g["refused"] for g in groups)
+    out = [
+        f"Of {sum(g['rows'] for g in groups):,} measured numbers, {rows:,} are of the kind where any difference is a fault (parameters, caches, "
+        f"files): **{right:,} come out to the byte**. Of {len(modelled)} groups of measured peaks and buffers, "
+        f"**{sum(not g['miss'] for g in modelled)} are inside their target** for median and 90th percentile. "
+        f"{refused:,} scenarios are not answered yet.", "",
+        "<details><summary>Every group</summary>", "",
+        "| group | judged as | rows | not answered | equal | median error | 90 % within | runs or not, right | |",
+        "|---|---|--:|--:|--:|--:|--:|--:|---|",
+    ]
+    for g in groups:
+        equal = g["rows"] - g["exact_wrong"] - g["refused"] if g["class"] == "exact" else ""
+        fits = f"{g['fits_right']} of {g['fits']}" if g["fits"] else ""
+        out.append(f"| {g['group']} | {g['class']} | {g['rows']} | {g['refused'] or ''} | {equal} | {percent(g['median'])} | {percent(g['p90'])} | {fits} | "
+                   f"{'off target' if g['miss'] else ''} |")
+    out += ["", "</details>"]
+
+    path = sys.argv[1]
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    new, times = re.subn(r"(<!-- accuracy: made by make accuracy -->\n).*?(<!-- accuracy: end -->)",
+                         lambda m: m[1] + "\n".join(out) + "\n" + m[2], text, flags=re.S)
+    if times != 1:
+        sys.exit(f"{path}: the markers are not there once")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(new)
+    print(re.sub(r"\*\*", "", out[0]))
+
+
+if __name__ == "__main__":
+    main()
