@@ -49,6 +49,42 @@ double vram_lora_params(const vram_scenario *scenario, const vram_model *model);
 
 /* ---- format.c ---- */
 
+/* Types of ggml (ggml-common.h): (NAME, id, numbers in a block, bytes of a block) */
+#define VRAM_GGML_TYPES(X)                                                                                              \
+    X(F32, "F32", 1, 4) X(F16, "F16", 1, 2) X(BF16, "BF16", 1, 2) X(Q1_0, "Q1_0", 128, 18) X(Q2_0, "Q2_0", 64, 18)       \
+    X(Q4_0, "Q4_0", 32, 18) X(Q4_1, "Q4_1", 32, 20) X(Q5_0, "Q5_0", 32, 22) X(Q5_1, "Q5_1", 32, 24) X(Q8_0, "Q8_0", 32, 34) \
+    X(MXFP4, "MXFP4", 32, 17) X(NVFP4, "NVFP4", 64, 36) X(Q2_K, "Q2_K", 256, 84) X(Q3_K, "Q3_K", 256, 110)               \
+    X(Q4_K, "Q4_K", 256, 144) X(Q5_K, "Q5_K", 256, 176) X(Q6_K, "Q6_K", 256, 210) X(IQ1_S, "IQ1_S", 256, 50)             \
+    X(IQ1_M, "IQ1_M", 256, 56) X(IQ2_XXS, "IQ2_XXS", 256, 66) X(IQ2_XS, "IQ2_XS", 256, 74) X(IQ2_S, "IQ2_S", 256, 82)     \
+    X(IQ3_XXS, "IQ3_XXS", 256, 98) X(IQ3_S, "IQ3_S", 256, 110) X(IQ4_NL, "IQ4_NL", 32, 18) X(IQ4_XS, "IQ4_XS", 256, 136)  \
+    X(TQ1_0, "TQ1_0", 256, 54) X(TQ2_0, "TQ2_0", 256, 66)
+#define VRAM_E_GGML(NAME, ...) VRAM_GGML_##NAME,
+typedef enum { VRAM_GGML_TYPES(VRAM_E_GGML) VRAM_GGML_COUNT } vram_ggml_type;
+typedef struct { const char *id; double block, bytes; } vram_ggml_row;
+const vram_ggml_row *vram_ggml_get(vram_ggml_type type);
+double vram_ggml_bytes(vram_ggml_type type, double numbers); /* of whole blocks */
+
+/* Recipes of llama-quantize that are more than one type for every tensor (gguf.c) */
+typedef enum {
+    VRAM_MIX_NONE, VRAM_MIX_Q2_K, VRAM_MIX_Q2_K_S, VRAM_MIX_Q3_K_S, VRAM_MIX_Q3_K_M, VRAM_MIX_Q3_K_L, VRAM_MIX_Q4_0, VRAM_MIX_Q4_K_S, VRAM_MIX_Q4_K_M,
+    VRAM_MIX_Q5_0, VRAM_MIX_Q5_K_M, VRAM_MIX_IQ1_S, VRAM_MIX_IQ1_M, VRAM_MIX_IQ2_XXS, VRAM_MIX_IQ2_XS, VRAM_MIX_IQ2_S, VRAM_MIX_IQ2_M,
+    VRAM_MIX_IQ3_XXS, VRAM_MIX_IQ3_XS, VRAM_MIX_IQ3_S, VRAM_MIX_IQ3_M, VRAM_MIX_IQ4_NL, VRAM_MIX_IQ4_XS, VRAM_MIX_TQ, VRAM_MIX_MXFP4_MOE
+} vram_mix;
+
+/* Which tensors a format quantises and what it stores beside them (weights.c) */
+typedef enum {
+    VRAM_SCHEME_NONE, VRAM_SCHEME_NATIVE, VRAM_SCHEME_GPTQ, VRAM_SCHEME_AWQ, VRAM_SCHEME_NF4, VRAM_SCHEME_NF4_DQ, VRAM_SCHEME_FP8_BLOCK,
+    VRAM_SCHEME_FP8_TENSOR, VRAM_SCHEME_MXFP4, VRAM_SCHEME_NVFP4, VRAM_SCHEME_GGUF
+} vram_scheme;
+enum { VRAM_GROUP_ROW = 0, VRAM_GROUP_TENSOR = -1 }; /* one scale an output row, one a tensor */
+
+/* Formats that code names; the others by vram_find(VRAM_LIST_FORMAT, id) */
+enum {
+    VRAM_FORMAT_BF16, VRAM_FORMAT_FP16, VRAM_FORMAT_FP32, VRAM_FORMAT_FP8, VRAM_FORMAT_INT8, VRAM_FORMAT_INT4, VRAM_FORMAT_NATIVE,
+    VRAM_FORMAT_GPTQ_INT4_G128, VRAM_FORMAT_GPTQ_INT4_G32, VRAM_FORMAT_GPTQ_INT4, VRAM_FORMAT_GPTQ_INT8_G128, VRAM_FORMAT_AWQ_INT4_G128,
+    VRAM_FORMAT_NF4, VRAM_FORMAT_NF4_DQ, VRAM_FORMAT_FP8_BLOCK128, VRAM_FORMAT_FP8_DYNAMIC, VRAM_FORMAT_MXFP4, VRAM_FORMAT_NVFP4
+};
+
 typedef struct {
     const char *id;
     double block;        /* weights in a block */
@@ -57,6 +93,12 @@ typedef struct {
     bool cache;          /* may be a kv_cache type */
     bool weights;        /* may store weights */
     bool dtype;          /* a plain tensor type: bf16 fp16 fp32 fp8 int8 ... every weight, no scales */
+    vram_scheme scheme;
+    double group;        /* weights of an input row that share a scale, or VRAM_GROUP_* */
+    double scale_bytes;  /* of one scale */
+    double zero_bytes;   /* of one zero point */
+    vram_ggml_type ggml; /* of a GGUF file's common tensor */
+    vram_mix mix;
 } vram_format_row;
 int vram_format_count(void);
 const vram_format_row *vram_format_get(vram_format format);
@@ -64,6 +106,9 @@ double vram_format_bytes(vram_format format); /* bytes a weight, of a plain type
 
 /* ---- weights.c : the stored weights of one model in one role ---- */
 void vram_weights(const vram_scenario *scenario, const vram_model *model, vram_role role, vram_format format, unsigned phases, vram_report *report);
+
+/* ---- gguf.c : the same of a file of llama.cpp ---- */
+void vram_gguf_weights(const vram_scenario *scenario, const vram_model *model, vram_role role, vram_format format, unsigned phases, vram_report *report);
 
 /* ---- kv_cache.c : cache and state of `sequences` sequences of `tokens` tokens ---- */
 

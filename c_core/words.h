@@ -30,6 +30,12 @@
     X(LLAMA_CPP, "llama_cpp", "https://github.com/ggml-org/llama.cpp/tree/master/src")                                   \
     X(VLLM, "vllm", "https://github.com/vllm-project/vllm/tree/main/vllm")                                               \
     X(SGLANG, "sglang", "https://github.com/sgl-project/sglang/tree/main/python/sglang/srt")                             \
+    X(GPTQ, "gptq", "https://github.com/ModelCloud/GPTQModel/tree/main/gptqmodel/nn_modules/qlinear")                     \
+    X(AWQ, "awq", "https://github.com/casper-hansen/AutoAWQ/tree/main/awq/modules/linear")                                \
+    X(BITSANDBYTES, "bitsandbytes", "https://github.com/bitsandbytes-foundation/bitsandbytes/blob/main/bitsandbytes/functional.py") \
+    X(DEEPSEEK_V3, "deepseek_v3", "https://arxiv.org/abs/2412.19437")                                                    \
+    X(COMPRESSED_TENSORS, "compressed_tensors", "https://github.com/neuralmagic/compressed-tensors")                      \
+    X(OCP_MX, "ocp_mx", "https://www.opencompute.org/documents/ocp-microscaling-formats-mx-v1-0-spec-final-pdf")          \
     X(KORTHIKANTI, "korthikanti", "https://arxiv.org/abs/2205.05198")                                                    \
     X(ZERO, "zero", "https://arxiv.org/abs/1910.02054")                                                                  \
     X(LORA, "lora", "https://arxiv.org/abs/2106.09685")                                                                  \

@@ -1,0 +1,158 @@
+/* weights.c -- the stored weights of one model: what each part of it weighs in a format.
+ *
+ * A plain type weighs every weight alike. A quantised format packs the linear layers (payload, scales, zero points, group index are
+ * entries of their own) and leaves the rest in 16 bit: embedding, head, norms, biases, and by scheme routers or experts. Files of
+ * llama.cpp have a type for each tensor: gguf.c. A model declared by its number of parameters is one product. */
+#include "core.h"
+
+/* Part of the table of tensors -> part of the bill */
+static vram_what what_of(vram_part part)
+{
+    static const vram_what whats[] = {
+        [VRAM_PART_EMBEDDING] = VRAM_WHAT_EMBEDDING, [VRAM_PART_ATTENTION] = VRAM_WHAT_ATTENTION, [VRAM_PART_STATE] = VRAM_WHAT_STATE_MIXER,
+        [VRAM_PART_MLP] = VRAM_WHAT_MLP, [VRAM_PART_EXPERT] = VRAM_WHAT_EXPERTS, [VRAM_PART_SHARED_EXPERT] = VRAM_WHAT_SHARED_EXPERT,
+        [VRAM_PART_ROUTER] = VRAM_WHAT_ROUTER, [VRAM_PART_NORM] = VRAM_WHAT_NORMS, [VRAM_PART_HEAD] = VRAM_WHAT_LM_HEAD,
+        [VRAM_PART_OTHER] = VRAM_WHAT_OTHER_WEIGHTS,
+    };
+    return whats[part];
+}
+
+static vram_source source_of(vram_scheme scheme)
+{
+    static const vram_source sources[] = {
+        [VRAM_SCHEME_NONE] = VRAM_SOURCE_ARITHMETIC, [VRAM_SCHEME_NATIVE] = VRAM_SOURCE_CONFIG, [VRAM_SCHEME_GPTQ] = VRAM_SOURCE_GPTQ,
+        [VRAM_SCHEME_AWQ] = VRAM_SOURCE_AWQ, [VRAM_SCHEME_NF4] = VRAM_SOURCE_BITSANDBYTES, [VRAM_SCHEME_NF4_DQ] = VRAM_SOURCE_BITSANDBYTES,
+        [VRAM_SCHEME_FP8_BLOCK] = VRAM_SOURCE_DEEPSEEK_V3, [VRAM_SCHEME_FP8_TENSOR] = VRAM_SOURCE_COMPRESSED_TENSORS,
+        [VRAM_SCHEME_MXFP4] = VRAM_SOURCE_OCP_MX, [VRAM_SCHEME_NVFP4] = VRAM_SOURCE_COMPRESSED_TENSORS, [VRAM_SCHEME_GGUF] = VRAM_SOURCE_LLAMA_CPP,
+    };
+    return sources[scheme];
+}
+
+static bool has_experts(const vram_model *model)
+{
+    for (int i = 0; i < model->tensors; i++)
+        if (model->tensor[i].part == VRAM_PART_EXPERT) return true;
+    return false;
+}
+
+/* Does the scheme pack this tensor? Heads and embeddings: never. bitsandbytes packs every nn.Linear (a router that is one, too), but no experts that
+ * transformers stacks in one parameter; the others pack experts and leave routers; published MXFP4 models pack the experts only. */
+static bool packed(const vram_format_row *format, bool experts, const vram_tensor *t)
+{
+    bool matrix = (t->linear || t->stacked) && !t->bias && !t->buffer;
+    if (!matrix || t->part == VRAM_PART_HEAD || t->part == VRAM_PART_EMBEDDING) return false;
+    switch (format->scheme) {
+    case VRAM_SCHEME_NF4:
+    case VRAM_SCHEME_NF4_DQ: return t->linear;
+    case VRAM_SCHEME_MXFP4: return experts ? t->part == VRAM_PART_EXPERT : t->part != VRAM_PART_ROUTER;
+    default: return t->part != VRAM_PART_ROUTER;
+    }
+}
+
+/* What stands beside the payload of all tensors: counted, not yet weighed */
+typedef struct { double scales, zeros, second_scales, tensors, index_rows; } beside;
+
+/* Numbers that share a scale, in one matrix */
+static double groups_of(const vram_format_row *format, double rows, double columns)
+{
+    if (format->group == VRAM_GROUP_TENSOR) return 1;
+    if (format->group == VRAM_GROUP_ROW) return rows;
+    switch (format->scheme) {
+    case VRAM_SCHEME_NF4:
+    case VRAM_SCHEME_NF4_DQ: return vram_ceil_div(rows * columns, format->group); /* of the flattened matrix */
+    case VRAM_SCHEME_FP8_BLOCK: return vram_ceil_div(rows, format->group) * vram_ceil_div(columns, format->group);
+    default: return rows * vram_ceil_div(columns, format->group);
+    }
+}
+
+static void count_beside(const vram_format_row *format, const vram_tensor *t, double share, beside *sum)
+{
+    double matrices = (double)t->layers * (double)t->copies, groups = groups_of(format, (double)t->rows, (double)t->columns);
+    sum->scales += matrices * groups * share;
+    sum->second_scales += matrices * vram_ceil_div(groups, 256) * share;
+    sum->tensors += matrices;
+    sum->index_rows += matrices * (double)t->columns * (t->shard == VRAM_SHARD_COLUMNS ? share : 1);
+}
+
+typedef struct {
+    const vram_format_row *format;
+    vram_role role;
+    unsigned phases;
+    vram_report *report;
+} weigher;
+
+static vram_entry *add(const weigher *w, vram_what what) { return vram_add(w->report, w->role, VRAM_COMPONENT_WEIGHTS, what, VRAM_EXACT, source_of(w->format->scheme), w->phases); }
+
+/* parameters x bytes each; an odd number of half bytes fills its last byte */
+static void add_params(const weigher *w, vram_what what, double params, double block, double bytes)
+{
+    double whole = vram_ceil_div(params, block) * bytes;
+    if (params <= 0) return;
+    if (params / block * bytes == whole) vram_times(vram_times(add(w, what), VRAM_SYMBOL_PARAMETERS, params), VRAM_SYMBOL_BYTES_PER_PARAMETER, bytes / block);
+    else vram_times(vram_times(add(w, what), VRAM_SYMBOL_BLOCKS, vram_ceil_div(params, block)), VRAM_SYMBOL_BYTES, bytes);
+}
+
+static void add_groups(const weigher *w, vram_what what, double groups, double bytes)
+{
+    if (groups > 0 && bytes > 0) vram_times(vram_times(add(w, what), VRAM_SYMBOL_GROUPS, vram_ceil_div(groups * bytes, 1) / bytes), VRAM_SYMBOL_BYTES, bytes);
+}
+
+/* vLLM's Marlin kernels keep neither the index of groups in order nor the zeros of a symmetric format */
+static void add_beside(const weigher *w, const vram_scenario *scenario, const beside *sum)
+{
+    bool marlin = scenario->task == VRAM_TASK_INFERENCE && scenario->engine == VRAM_ENGINE_VLLM, gptq = w->format->scheme == VRAM_SCHEME_GPTQ;
+    add_groups(w, VRAM_WHAT_SCALES, sum->scales, w->format->scale_bytes);
+    if (!(gptq && marlin)) add_groups(w, VRAM_WHAT_ZERO_POINTS, sum->scales, w->format->zero_bytes);
+    if (gptq && !marlin) vram_times(vram_times(add(w, VRAM_WHAT_GROUP_INDEX), VRAM_SYMBOL_ROWS, vram_ceil_div(sum->index_rows, 1)), VRAM_SYMBOL_BYTES, 4);
+    if (w->format->scheme == VRAM_SCHEME_NF4_DQ) add_groups(w, VRAM_WHAT_DOUBLE_QUANT, vram_ceil_div(sum->second_scales, 1), 4);
+    if (w->format->scheme == VRAM_SCHEME_NVFP4) add_groups(w, VRAM_WHAT_DOUBLE_QUANT, sum->tensors, 4);
+}
+
+/* {"params": N}: no tensors to look at; every weight is packed, with the scales of long rows */
+static void declared(const weigher *w, const vram_scenario *scenario, double params)
+{
+    const vram_format_row *f = w->format;
+    beside sum = {0};
+    if (f->scheme == VRAM_SCHEME_GGUF) {
+        add_params(w, VRAM_WHAT_ALL_WEIGHTS, params, vram_ggml_get(f->ggml)->block, vram_ggml_get(f->ggml)->bytes);
+        return;
+    }
+    add_params(w, VRAM_WHAT_ALL_WEIGHTS, params, f->block, f->block_bytes);
+    if (f->scheme == VRAM_SCHEME_NONE || f->group <= 0) return;
+    sum.scales = vram_ceil_div(params, f->scheme == VRAM_SCHEME_FP8_BLOCK ? f->group * f->group : f->group);
+    sum.second_scales = vram_ceil_div(sum.scales, 256);
+    add_beside(w, scenario, &sum);
+}
+
+/* The tensors one by one: plain and packed parameters of each part */
+static void counted(const weigher *w, const vram_scenario *scenario, const vram_model *model)
+{
+    double plain[VRAM_WHAT_COUNT] = {0}, payload[VRAM_WHAT_COUNT] = {0};
+    bool experts = has_experts(model), quantised = w->format->scheme != VRAM_SCHEME_NONE;
+    beside sum = {0};
+    for (int i = 0; i < model->tensors; i++) {
+        const vram_tensor *t = &model->tensor[i];
+        double params = vram_rank_tensor_params(scenario, model, t), whole = vram_tensor_params(t);
+        if (!quantised || !packed(w->format, experts, t)) {
+            plain[what_of(t->part)] += params;
+            continue;
+        }
+        payload[what_of(t->part)] += params;
+        if (whole > 0) count_beside(w->format, t, params / whole, &sum);
+    }
+    const vram_format_row *rest = quantised ? vram_format_get(VRAM_FORMAT_BF16) : w->format;
+    for (int what = 0; what < VRAM_WHAT_COUNT; what++) {
+        add_params(w, (vram_what)what, payload[what], w->format->block, w->format->block_bytes);
+        add_params(w, (vram_what)what, plain[what], rest->block, rest->block_bytes);
+    }
+    if (quantised) add_beside(w, scenario, &sum);
+}
+
+void vram_weights(const vram_scenario *scenario, const vram_model *model, vram_role role, vram_format format, unsigned phases, vram_report *report)
+{
+    vram_format stored = format == VRAM_FORMAT_NATIVE ? (model->native >= 0 ? model->native : VRAM_FORMAT_BF16) : format;
+    const weigher w = {vram_format_get(stored), role, phases, report};
+    if (model->params_override > 0) declared(&w, scenario, vram_rank_params(scenario, model));
+    else if (w.format->scheme == VRAM_SCHEME_GGUF) vram_gguf_weights(scenario, model, role, stored, phases, report);
+    else counted(&w, scenario, model);
+}
