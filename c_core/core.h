@@ -22,6 +22,7 @@ static inline double vram_min(double a, double b) { return a < b ? a : b; }
 static inline double vram_max(double a, double b) { return a > b ? a : b; }
 /* whole numbers held in doubles below 2^53: exact */
 double vram_ceil_div(double a, double b);   /* ceil(a / b) */
+double vram_floor_div(double a, double b);  /* floor(a / b) */
 double vram_round_up(double a, double step); /* a, up to a multiple of step */
 
 /* ---- ledger.c ---- */
@@ -107,7 +108,22 @@ double vram_format_bytes(vram_format format); /* bytes a weight, of a plain type
 /* ---- weights.c : the stored weights of one model in one role ---- */
 void vram_weights(const vram_scenario *scenario, const vram_model *model, vram_role role, vram_format format, unsigned phases, vram_report *report);
 
+vram_what vram_what_of_part(vram_part part);
+
 /* ---- gguf.c : the same of a file of llama.cpp ---- */
+
+/* A tensor of the file: `matrices` of `rows` rows of `width` numbers */
+typedef struct {
+    const vram_tensor *row;
+    vram_ggml_type type;
+    int64_t layer;             /* -1: outside the layers */
+    bool token_embedding;
+    double width, rows, matrices;
+    double bytes;
+} vram_gguf_tensor;
+typedef void vram_gguf_visitor(void *context, const vram_gguf_tensor *tensor);
+/* Every tensor in the file's order: outside the layers first, then layer by layer. */
+void vram_gguf_walk(const vram_scenario *scenario, const vram_model *model, vram_format format, vram_gguf_visitor *visit, void *context);
 void vram_gguf_weights(const vram_scenario *scenario, const vram_model *model, vram_role role, vram_format format, unsigned phases, vram_report *report);
 
 /* ---- kv_cache.c : cache and state of `sequences` sequences of `tokens` tokens ---- */

@@ -96,7 +96,7 @@ enum {
     X(EXPERTS, "E", "experts") X(EXPERTS_PER_TOKEN, "e", "experts_per_token") X(COPIES, "x", "copies")                  \
     X(RANK, "r", "rank") X(GROUPS, "g", "groups") X(SEQUENCES, "b", "sequences") X(ELEMENTS, "n", "elements")           \
     X(FRACTION, "%", "fraction") X(STATE, "S", "state_size") X(BLOCKS, "B", "blocks") X(SLOTS, "c", "slots")            \
-    X(MICRO_BATCHES_IN_FLIGHT, "p", "micro_batches_in_flight")
+    X(MICRO_BATCHES_IN_FLIGHT, "p", "micro_batches_in_flight") X(BYTES_PER_BLOCK, "B/block", "bytes_per_block")
 
 #define VRAM_E_TASK(N, ...) VRAM_TASK_##N,
 #define VRAM_E_ENGINE(N, ...) VRAM_ENGINE_##N,

@@ -6,7 +6,7 @@
 #include "core.h"
 
 /* Part of the table of tensors -> part of the bill */
-static vram_what what_of(vram_part part)
+vram_what vram_what_of_part(vram_part part)
 {
     static const vram_what whats[] = {
         [VRAM_PART_EMBEDDING] = VRAM_WHAT_EMBEDDING, [VRAM_PART_ATTENTION] = VRAM_WHAT_ATTENTION, [VRAM_PART_STATE] = VRAM_WHAT_STATE_MIXER,
@@ -134,10 +134,10 @@ static void counted(const weigher *w, const vram_scenario *scenario, const vram_
         const vram_tensor *t = &model->tensor[i];
         double params = vram_rank_tensor_params(scenario, model, t), whole = vram_tensor_params(t);
         if (!quantised || !packed(w->format, experts, t)) {
-            plain[what_of(t->part)] += params;
+            plain[vram_what_of_part(t->part)] += params;
             continue;
         }
-        payload[what_of(t->part)] += params;
+        payload[vram_what_of_part(t->part)] += params;
         if (whole > 0) count_beside(w->format, t, params / whole, &sum);
     }
     const vram_format_row *rest = quantised ? vram_format_get(VRAM_FORMAT_BF16) : w->format;

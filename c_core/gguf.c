@@ -1,0 +1,411 @@
+/* gguf.c -- a model as a file of llama.cpp: which type each of its tensors gets, and what the file and the GPU's buffer then weigh.
+ *
+ * Ported rules, by name: conversion/base.py prepare_tensors (what stays fp32), llama-quant.cpp tensor_allows_quantization,
+ * llama_tensor_get_type_impl (the mixes) and tensor_type_fallback (rows that are no whole number of blocks), llama-model.cpp
+ * load_tensors (which tensors a GPU gets), ggml-cuda.cu ggml_backend_cuda_buffer_type_get_alloc_size (padding).
+ * Source: https://github.com/ggml-org/llama.cpp, v0.5.0. */
+#include "core.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* llama-quant.cpp: tensor_category, and the two that are never quantised */
+typedef enum { TOKEN_EMBEDDING, QUERY, KEY, VALUE, QKV, ATTENTION_OUTPUT, UP, GATE, DOWN, OUTPUT, OTHER, HALF, FULL } category;
+
+/* A tensor of the file, as made from a row of the table: `matrices` of `rows` rows of `width` numbers. */
+typedef struct { category category; double width, rows, matrices; } piece;
+enum { MAX_PIECES = 3 };
+
+static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
+static bool has(const char *text, const char *part) { return strstr(text, part) != NULL; }
+static bool named(const vram_tensor *t, const char *name, const char *standard) { return is(t->name, name ? name : standard); }
+
+/* ---------------------------------------------------------------------------------------------- tensors of the file -- */
+
+/* Fused in transformers, three tensors in the file (conversion/internlm.py, baichuan.py, bailingmoe.py) */
+static bool splits_qkv(const vram_model *model)
+{
+    return is(model->model_type, "internlm2") || is(model->model_type, "baichuan") || is(model->model_type, "bailing_moe");
+}
+
+static category attention_category(const vram_model *model, const vram_tensor *t)
+{
+    const vram_names *n = &model->names;
+    if (named(t, n->qkv, "qkv_proj")) return QKV;
+    if (named(t, n->q, "q_proj")) return QUERY;
+    if (named(t, n->k, "k_proj")) return KEY;
+    if (named(t, n->v, "v_proj")) return VALUE;
+    if (named(t, n->o, "o_proj")) return ATTENTION_OUTPUT;
+    if (is(t->name, "kv_b_proj")) return QKV; /* where it is kept whole, it counts as values do */
+    if (is(t->name, "weights_proj")) return FULL;
+    return OTHER;
+}
+
+/* KDA's projections bear the names of attention's; gated DeltaNet's q, k, v are one tensor named as attention's. */
+static category state_category(const vram_tensor *t)
+{
+    if (!t->linear) return FULL; /* convolution, A, D, dt bias */
+    if (is(t->name, "in_proj_qkv") || is(t->name, "in_proj_qkvz")) return QKV;
+    if (is(t->name, "q_proj")) return QUERY;
+    if (is(t->name, "k_proj")) return KEY;
+    if (is(t->name, "v_proj")) return VALUE;
+    if (is(t->name, "o_proj")) return ATTENTION_OUTPUT;
+    return OTHER;
+}
+
+static category mlp_category(const vram_model *model, const vram_tensor *t)
+{
+    const vram_names *n = &model->names;
+    if (named(t, n->down, "down_proj") || named(t, n->shared_down, "down_proj") || is(t->name, "down_proj")) return DOWN;
+    if (named(t, n->gate, "gate_proj")) return GATE;
+    if (named(t, n->up, "up_proj") || has(t->name, "up") || has(t->name, "input_linear")) return UP;
+    return OTHER;
+}
+
+/* Gemma 3n's and 4's side paths: tables of embeddings for every layer, and small mixers that stay as they are */
+static category other_category(const vram_tensor *t)
+{
+    if (has(t->name, "per_layer") && has(t->name, "embed")) return TOKEN_EMBEDDING;
+    if (has(t->name, "correct") || has(t->name, "predict")) return FULL;
+    if (has(t->name, "altup") || has(t->name, "laurel") || has(t->name, "per_layer_model_proj") || has(t->name, "modality_router")) return HALF;
+    return OTHER;
+}
+
+static category category_of(const vram_model *model, const vram_tensor *t)
+{
+    if (t->columns == 1 || t->bias || t->part == VRAM_PART_NORM || t->part == VRAM_PART_ROUTER) return FULL;
+    if (t->rows == 1) return FULL; /* the gate of a shared expert */
+    switch (t->part) {
+    case VRAM_PART_EMBEDDING:
+        if (is(t->name, "embed_positions")) return FULL;
+        return TOKEN_EMBEDDING;
+    case VRAM_PART_HEAD: return OUTPUT;
+    case VRAM_PART_ATTENTION: return attention_category(model, t);
+    case VRAM_PART_STATE: return state_category(t);
+    case VRAM_PART_MLP:
+    case VRAM_PART_EXPERT:
+    case VRAM_PART_SHARED_EXPERT: return mlp_category(model, t);
+    default: return other_category(t);
+    }
+}
+
+/* One row of the table -> the file's tensors in one layer. The latent's up-projection is stored as two, the keys' half transposed. */
+static int pieces_of(const vram_model *model, const vram_tensor *t, piece out[MAX_PIECES])
+{
+    const vram_layer *layer = t->kind < 0 ? NULL : &model->kind[t->kind];
+    out[0] = (piece){category_of(model, t), (double)(t->columns == 1 ? t->rows : t->columns), t->columns == 1 ? 1 : (double)t->rows, (double)t->copies};
+    if (!layer || t->bias || t->columns == 1) return 1;
+    const vram_attention *a = &layer->attention;
+    if (t->part == VRAM_PART_ATTENTION && is(t->name, "kv_b_proj") && !is(model->model_type, "minicpm3")) {
+        out[0] = (piece){OTHER, (double)a->qk_nope_head_dim, (double)a->kv_lora_rank, (double)a->heads};
+        out[1] = (piece){OTHER, (double)a->kv_lora_rank, (double)a->v_head_dim, (double)a->heads};
+        return 2;
+    }
+    if (out[0].category == QKV && t->part == VRAM_PART_ATTENTION && splits_qkv(model)) {
+        out[0] = (piece){QUERY, (double)t->columns, (double)(a->heads * a->head_dim), 1};
+        out[1] = (piece){KEY, (double)t->columns, (double)(a->kv_heads * a->head_dim), 1};
+        out[2] = (piece){VALUE, (double)t->columns, (double)(a->kv_heads * a->v_head_dim), 1};
+        return 3;
+    }
+    if (is(t->name, "in_proj_qkvz")) {
+        double value = (double)(layer->state.heads * layer->state.head_dim);
+        out[0].rows -= value;
+        out[1] = (piece){OTHER, (double)t->columns, value, 1};
+        return 2;
+    }
+    if (out[0].category == UP && has(t->name, "gate_up") && t->stacked) {
+        out[0].rows /= 2;
+        out[1] = out[0];
+        out[1].category = GATE;
+        return 2;
+    }
+    return 1;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- recipes -- */
+
+/* What the choice of a type depends on, and how far the counters of llama-quant.cpp are */
+typedef struct {
+    vram_mix mix;
+    vram_ggml_type base;
+    double layers, values;      /* n_ffn_down = n_layer_all; n_attention_wv */
+    double value, down, gate, up; /* tensors of that kind seen so far */
+    double experts, grouping;   /* n_expert; heads for each KV head, of the first layer */
+    bool tied, imatrix, falcon, seventy;
+} recipe;
+
+/* first and last eighth of the layers, and every third between */
+static bool more_bits(double i, double n)
+{
+    double first = vram_floor_div(n, 8), rest = i - first;
+    return i < first || i >= vram_floor_div(7 * n, 8) || (rest >= 0 && rest - 3 * vram_floor_div(rest, 3) == 2);
+}
+
+static bool among_first(double i, double n, double part) { return i < vram_floor_div(n, part); }
+
+static bool low_bit(vram_mix mix)
+{
+    return mix == VRAM_MIX_IQ1_S || mix == VRAM_MIX_IQ1_M || mix == VRAM_MIX_IQ2_XXS || mix == VRAM_MIX_IQ2_XS || mix == VRAM_MIX_IQ2_S || mix == VRAM_MIX_IQ2_M;
+}
+
+static vram_ggml_type output_type(const recipe *r, double width)
+{
+    vram_ggml_row base = *vram_ggml_get(r->base);
+    bool whole = width - base.block * vram_floor_div(width, base.block) == 0;
+    if (r->mix == VRAM_MIX_MXFP4_MOE || r->falcon || !whole) return VRAM_GGML_Q8_0;
+    if (low_bit(r->mix) || r->mix == VRAM_MIX_IQ3_XXS) return VRAM_GGML_Q5_K;
+    return r->base == VRAM_GGML_Q8_0 ? r->base : VRAM_GGML_Q6_K;
+}
+
+static vram_ggml_type embedding_type(const recipe *r)
+{
+    switch (r->mix) {
+    case VRAM_MIX_IQ2_XXS: case VRAM_MIX_IQ2_XS: case VRAM_MIX_IQ1_S: case VRAM_MIX_IQ1_M: return VRAM_GGML_Q2_K;
+    case VRAM_MIX_IQ2_S: case VRAM_MIX_IQ2_M: case VRAM_MIX_IQ3_XXS: return VRAM_GGML_IQ3_S;
+    case VRAM_MIX_TQ: return VRAM_GGML_Q4_K;
+    default: return r->base;
+    }
+}
+
+/* one and two bits */
+static vram_ggml_type low_bit_type(recipe *r, category c)
+{
+    bool two = r->mix == VRAM_MIX_IQ2_S || r->mix == VRAM_MIX_IQ2_M, one = r->mix == VRAM_MIX_IQ1_S || r->mix == VRAM_MIX_IQ1_M;
+    vram_ggml_type more = two ? VRAM_GGML_IQ3_S : VRAM_GGML_Q2_K;
+    if (c == VALUE || c == QKV) {
+        r->value++;
+        return r->grouping >= 4 || r->experts >= 4 ? VRAM_GGML_Q4_K : more;
+    }
+    if (c == KEY && r->experts == 8) return VRAM_GGML_Q4_K;
+    if (c == DOWN) return among_first(r->down++, r->layers, 8) ? more : r->base;
+    if (c != ATTENTION_OUTPUT) return r->base;
+    if (r->experts == 8) return VRAM_GGML_Q5_K;
+    return one ? VRAM_GGML_IQ2_XXS : two ? VRAM_GGML_IQ3_S : r->base;
+}
+
+static vram_ggml_type value_type(recipe *r)
+{
+    vram_ggml_type type = r->base;
+    bool grouped = r->grouping >= 4;
+    double i = r->value++;
+    switch (r->mix) {
+    case VRAM_MIX_Q2_K: type = grouped ? VRAM_GGML_Q4_K : VRAM_GGML_Q3_K; break;
+    case VRAM_MIX_Q2_K_S: case VRAM_MIX_IQ3_XS: case VRAM_MIX_IQ3_S: if (grouped) type = VRAM_GGML_Q4_K; break;
+    case VRAM_MIX_IQ3_XXS: type = grouped ? VRAM_GGML_Q4_K : r->imatrix ? VRAM_GGML_IQ3_XXS : VRAM_GGML_IQ3_S; break;
+    case VRAM_MIX_IQ3_M: type = VRAM_GGML_Q4_K; break;
+    case VRAM_MIX_Q3_K_M: type = i < 2 ? VRAM_GGML_Q5_K : VRAM_GGML_Q4_K; break;
+    case VRAM_MIX_Q3_K_L: type = VRAM_GGML_Q5_K; break;
+    case VRAM_MIX_IQ4_NL: case VRAM_MIX_IQ4_XS: if (grouped) type = VRAM_GGML_Q5_K; break;
+    case VRAM_MIX_Q4_K_M: case VRAM_MIX_Q5_K_M: if (more_bits(i, r->values)) type = VRAM_GGML_Q6_K; break;
+    case VRAM_MIX_Q4_K_S: if (i < 4) type = VRAM_GGML_Q5_K; break;
+    default: break;
+    }
+    if (r->seventy && (type == VRAM_GGML_Q3_K || type == VRAM_GGML_Q4_K)) type = VRAM_GGML_Q5_K;
+    return r->experts == 8 ? VRAM_GGML_Q8_0 : type;
+}
+
+static vram_ggml_type down_type(recipe *r, double layer)
+{
+    double i = r->experts > 1 ? layer : r->down, n = r->layers;
+    r->down++;
+    switch (r->mix) {
+    case VRAM_MIX_Q2_K: return VRAM_GGML_Q3_K;
+    case VRAM_MIX_Q2_K_S: return among_first(i, n, 8) ? VRAM_GGML_Q4_K : r->base;
+    case VRAM_MIX_IQ3_XXS: return r->imatrix ? r->base : among_first(i, n, 8) ? VRAM_GGML_Q4_K : VRAM_GGML_Q3_K;
+    case VRAM_MIX_Q3_K_M: return among_first(i, n, 16) ? VRAM_GGML_Q5_K : !r->falcon || more_bits(i, n) ? VRAM_GGML_Q4_K : VRAM_GGML_Q3_K;
+    case VRAM_MIX_IQ3_M: return among_first(i, n, 8) || (r->experts == 8 && more_bits(i, n)) ? VRAM_GGML_Q4_K : r->base;
+    case VRAM_MIX_Q3_K_L: return r->falcon ? VRAM_GGML_Q4_K : VRAM_GGML_Q5_K;
+    case VRAM_MIX_Q4_K_M:
+        if (!r->falcon) return more_bits(i, n) ? VRAM_GGML_Q6_K : r->base;
+        return among_first(i, n, 16) ? VRAM_GGML_Q6_K : more_bits(i, n) ? VRAM_GGML_Q5_K : VRAM_GGML_Q4_K;
+    case VRAM_MIX_IQ4_NL: case VRAM_MIX_IQ4_XS: return among_first(i, n, 8) && !r->imatrix ? VRAM_GGML_Q5_K : r->base;
+    case VRAM_MIX_Q5_K_M: return more_bits(i, n) ? VRAM_GGML_Q6_K : r->base;
+    case VRAM_MIX_Q4_K_S: return !r->falcon && among_first(i, n, 8) ? VRAM_GGML_Q5_K : r->base;
+    case VRAM_MIX_Q4_0: return r->imatrix && among_first(i, n, 8) ? VRAM_GGML_Q4_1 : r->base;
+    case VRAM_MIX_Q5_0: return r->imatrix && among_first(i, n, 8) ? VRAM_GGML_Q5_1 : r->base;
+    default: return r->base;
+    }
+}
+
+static vram_ggml_type attention_output_type(const recipe *r)
+{
+    if (r->falcon) return r->mix == VRAM_MIX_Q3_K_L ? VRAM_GGML_Q4_K : r->base;
+    if (r->experts == 8) {
+        switch (r->mix) {
+        case VRAM_MIX_Q2_K: case VRAM_MIX_IQ3_XS: case VRAM_MIX_IQ3_XXS: case VRAM_MIX_Q3_K_S: case VRAM_MIX_Q3_K_M: case VRAM_MIX_IQ4_NL:
+        case VRAM_MIX_Q4_K_S: case VRAM_MIX_Q4_K_M: case VRAM_MIX_IQ3_S: case VRAM_MIX_IQ3_M: case VRAM_MIX_IQ4_XS: return VRAM_GGML_Q5_K;
+        default: return r->base;
+        }
+    }
+    switch (r->mix) {
+    case VRAM_MIX_Q2_K: return VRAM_GGML_Q3_K;
+    case VRAM_MIX_IQ3_XXS: return VRAM_GGML_IQ3_S;
+    case VRAM_MIX_Q3_K_M: case VRAM_MIX_IQ3_M: return VRAM_GGML_Q4_K;
+    case VRAM_MIX_Q3_K_L: return VRAM_GGML_Q5_K;
+    default: return r->base;
+    }
+}
+
+static vram_ggml_type query_or_key_type(const recipe *r, category c)
+{
+    if (c == KEY && r->experts == 8) return VRAM_GGML_Q8_0;
+    return r->mix == VRAM_MIX_IQ3_XS ? VRAM_GGML_IQ3_XXS : r->mix == VRAM_MIX_IQ3_XXS ? VRAM_GGML_IQ2_S : r->base;
+}
+
+/* the middle of IQ3_XS */
+static vram_ggml_type gate_or_up_type(const recipe *r, double seen, double layer)
+{
+    double i = r->experts > 1 ? layer : seen;
+    bool middle = i >= vram_floor_div(r->layers, 8) && i < vram_floor_div(7 * r->layers, 8);
+    return r->mix == VRAM_MIX_IQ3_XS && middle ? VRAM_GGML_IQ3_XXS : r->base;
+}
+
+static vram_ggml_type wanted_type(recipe *r, const piece *p, double layer)
+{
+    if (p->category == OUTPUT || (r->tied && p->category == TOKEN_EMBEDDING)) return output_type(r, p->width);
+    if (r->mix == VRAM_MIX_MXFP4_MOE) return p->matrices > 1 ? VRAM_GGML_MXFP4 : VRAM_GGML_Q8_0;
+    if (p->category == TOKEN_EMBEDDING) return embedding_type(r);
+    if (low_bit(r->mix)) return low_bit_type(r, p->category);
+    switch (p->category) {
+    case VALUE: case QKV: return value_type(r);
+    case QUERY: case KEY: return query_or_key_type(r, p->category);
+    case DOWN: return down_type(r, layer);
+    case ATTENTION_OUTPUT: return attention_output_type(r);
+    case GATE: return gate_or_up_type(r, r->gate++, layer);
+    case UP: return gate_or_up_type(r, r->up++, layer);
+    default: return r->base;
+    }
+}
+
+/* tensor_type_fallback: a row must be whole blocks; blocks of 256 give way to blocks of 32, those to 16 bit */
+static vram_ggml_type fallback(vram_ggml_type type, double width)
+{
+    static const vram_ggml_type smaller[VRAM_GGML_COUNT] = {
+        [VRAM_GGML_IQ1_S] = VRAM_GGML_IQ4_NL, [VRAM_GGML_IQ1_M] = VRAM_GGML_IQ4_NL, [VRAM_GGML_IQ2_XXS] = VRAM_GGML_IQ4_NL,
+        [VRAM_GGML_IQ2_XS] = VRAM_GGML_IQ4_NL, [VRAM_GGML_IQ2_S] = VRAM_GGML_IQ4_NL, [VRAM_GGML_IQ3_XXS] = VRAM_GGML_IQ4_NL,
+        [VRAM_GGML_IQ3_S] = VRAM_GGML_IQ4_NL, [VRAM_GGML_IQ4_XS] = VRAM_GGML_IQ4_NL, [VRAM_GGML_Q2_0] = VRAM_GGML_Q4_0,
+        [VRAM_GGML_Q2_K] = VRAM_GGML_Q4_0, [VRAM_GGML_Q3_K] = VRAM_GGML_Q4_0, [VRAM_GGML_TQ1_0] = VRAM_GGML_Q4_0,
+        [VRAM_GGML_TQ2_0] = VRAM_GGML_Q4_0, [VRAM_GGML_Q4_K] = VRAM_GGML_Q5_0, [VRAM_GGML_Q5_K] = VRAM_GGML_Q5_1, [VRAM_GGML_Q6_K] = VRAM_GGML_Q8_0,
+    };
+    for (int i = 0; i < 2; i++) {
+        double block = vram_ggml_get(type)->block;
+        if (width - block * vram_floor_div(width, block) == 0) return type;
+        type = i == 0 && smaller[type] != VRAM_GGML_F32 ? smaller[type] : VRAM_GGML_F16;
+    }
+    return type;
+}
+
+static vram_ggml_type type_of(recipe *r, const piece *p, double layer)
+{
+    if (p->category == FULL) return VRAM_GGML_F32;
+    if (p->category == HALF) return r->base == VRAM_GGML_F32 ? VRAM_GGML_F32 : VRAM_GGML_F16;
+    if (vram_ggml_get(r->base)->block == 1) return r->base;
+    return fallback(wanted_type(r, p, layer), p->width);
+}
+
+/* --------------------------------------------------------------------------------------------------------- the walk -- */
+
+static bool is_value(const vram_model *model, const vram_tensor *t)
+{
+    piece pieces[MAX_PIECES];
+    int n = pieces_of(model, t, pieces);
+    for (int i = 0; i < n; i++)
+        if (pieces[i].category == VALUE || pieces[i].category == QKV) return true;
+    return false;
+}
+
+static recipe recipe_of(const vram_scenario *scenario, const vram_model *model, vram_format format)
+{
+    const vram_format_row *row = vram_format_get(format);
+    const vram_attention *first = &model->kind[model->layer_kind[0]].attention;
+    recipe r = {.mix = row->mix, .base = row->ggml, .layers = (double)model->layers, .tied = model->tied, .imatrix = scenario->llama_cpp.imatrix > 0,
+                .falcon = is(model->model_type, "falcon")};
+    for (int i = 0; i < model->kinds; i++) r.experts = vram_max(r.experts, (double)model->kind[i].ffn.experts);
+    if (first->type == VRAM_MIXER_SOFTMAX) r.grouping = vram_floor_div((double)first->heads, (double)first->kv_heads);
+    for (int i = 0; i < model->tensors; i++)
+        if (model->tensor[i].kind >= 0 && is_value(model, &model->tensor[i])) r.values += (double)model->tensor[i].layers;
+    r.seventy = model->layers == 80 && (is(model->model_type, "qwen2") || ((is(model->model_type, "llama") || is(model->model_type, "mistral")) && r.grouping > 1));
+    return r;
+}
+
+static void visit_row(const vram_model *model, const vram_tensor *t, double layer, recipe *r, vram_gguf_visitor *visit, void *context)
+{
+    piece pieces[MAX_PIECES];
+    int n = pieces_of(model, t, pieces);
+    for (int i = 0; i < n; i++) {
+        vram_ggml_type type = type_of(r, &pieces[i], layer);
+        vram_gguf_tensor tensor = {t, type, (int64_t)layer, pieces[i].category == TOKEN_EMBEDDING, pieces[i].width, pieces[i].rows, pieces[i].matrices, 0};
+        tensor.bytes = vram_ggml_bytes(type, pieces[i].width) * pieces[i].rows * pieces[i].matrices;
+        visit(context, &tensor);
+    }
+}
+
+void vram_gguf_walk(const vram_scenario *scenario, const vram_model *model, vram_format format, vram_gguf_visitor *visit, void *context)
+{
+    recipe r = recipe_of(scenario, model, format);
+    for (int i = 0; i < model->tensors; i++)
+        if (model->tensor[i].kind < 0) visit_row(model, &model->tensor[i], -1, &r, visit, context);
+    for (int64_t layer = 0; layer < model->layers; layer++)
+        for (int i = 0; i < model->tensors; i++)
+            if (model->tensor[i].kind == model->layer_kind[layer]) visit_row(model, &model->tensor[i], (double)layer, &r, visit, context);
+}
+
+/* -------------------------------------------------------------------------------------------------------- the bytes -- */
+
+typedef struct {
+    const vram_scenario *scenario;
+    const vram_model *model;
+    bool engine;               /* only what llama.cpp puts on the GPU */
+    double first_layer;        /* layers from here on are on the GPU */
+    double blocks[VRAM_PART_OTHER + 1][VRAM_GGML_COUNT];
+    double padding;
+} sums;
+
+/* CUDA: a quantised row that is no multiple of 512 gets room for a whole one after the tensor; tensors start at multiples of 128 bytes */
+static double cuda_padding(const vram_gguf_tensor *t)
+{
+    double over = t->width - 512 * vram_floor_div(t->width, 512), bytes = t->bytes;
+    if (vram_ggml_get(t->type)->block > 1 && over > 0) bytes += vram_ggml_bytes(t->type, 512 - over);
+    return vram_round_up(bytes, 128) - t->bytes;
+}
+
+/* The embedding stays in host memory; tied, it is loaded again as the output. The output stage is one of the layers given to the GPU. */
+static bool on_gpu(const sums *s, const vram_gguf_tensor *t)
+{
+    if (!s->engine) return true;
+    if (t->layer >= 0) return (double)t->layer >= s->first_layer;
+    if (t->token_embedding) return s->model->tied && s->scenario->llama_cpp.gpu_layers != 0 && is(t->row->name, "embed_tokens");
+    return t->row->part != VRAM_PART_EMBEDDING && s->scenario->llama_cpp.gpu_layers != 0;
+}
+
+static void sum_tensor(void *context, const vram_gguf_tensor *t)
+{
+    sums *s = context;
+    double whole = vram_tensor_params(t->row), share = whole > 0 ? vram_rank_tensor_params(s->scenario, s->model, t->row) / whole : 0;
+    vram_part part = s->engine && t->token_embedding ? VRAM_PART_HEAD : t->row->part;
+    if (!on_gpu(s, t)) return;
+    s->blocks[part][t->type] += t->bytes / vram_ggml_get(t->type)->bytes * share;
+    if (s->engine) s->padding += cuda_padding(t);
+}
+
+static void add_sums(const sums *s, vram_role role, unsigned phases, vram_report *report)
+{
+    for (int part = 0; part <= VRAM_PART_OTHER; part++)
+        for (int type = 0; type < VRAM_GGML_COUNT; type++) {
+            const vram_ggml_row *row = vram_ggml_get((vram_ggml_type)type);
+            if (s->blocks[part][type] == 0) continue;
+            vram_entry *e = vram_add(report, role, VRAM_COMPONENT_WEIGHTS, vram_what_of_part((vram_part)part), VRAM_EXACT, VRAM_SOURCE_LLAMA_CPP, phases);
+            vram_times(e, row->block == 1 ? VRAM_SYMBOL_PARAMETERS : VRAM_SYMBOL_BLOCKS, vram_ceil_div(s->blocks[part][type], 1));
+            vram_times(e, row->block == 1 ? VRAM_SYMBOL_BYTES_PER_PARAMETER : VRAM_SYMBOL_BYTES_PER_BLOCK, row->bytes);
+        }
+    if (s->padding > 0) vram_times(vram_add(report, role, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_PADDING, VRAM_EXACT, VRAM_SOURCE_LLAMA_CPP, phases), VRAM_SYMBOL_BYTES, s->padding);
+}
+
+void vram_gguf_weights(const vram_scenario *scenario, const vram_model *model, vram_role role, vram_format format, unsigned phases, vram_report *report)
+{
+    sums s = {.scenario = scenario, .model = model, .engine = scenario->task == VRAM_TASK_INFERENCE && scenario->engine == VRAM_ENGINE_LLAMA_CPP};
+    double offloaded = scenario->llama_cpp.gpu_layers < 0 ? (double)model->layers + 1 : (double)scenario->llama_cpp.gpu_layers;
+    s.first_layer = vram_max(0, (double)model->layers + 1 - offloaded);
+    vram_gguf_walk(scenario, model, format, sum_tensor, &s);
+    add_sums(&s, role, phases, report);
+}
