@@ -8,6 +8,7 @@
 static const double LARGEST = 9007199254740992.0; /* 2^53: whole numbers below it are exact in a double */
 
 double vram_ceil_div(double a, double b) { return ceil(a / b); }
+double vram_floor_div(double a, double b) { return floor(a / b); }
 double vram_round_up(double a, double step) { return ceil(a / step) * step; }
 
 bool vram_fail(vram_error *error, vram_error_code code, const char *path, double value, double min, double max)
