@@ -19,7 +19,7 @@ typedef struct {
     double initial;        /* default; an id's index for ENUM; UNSET: depends on other fields */
     const char *word;      /* what "unset" is called in a scenario: "all", "none" */
     const char *unit;
-    const char *when;      /* "path=a|b;path=c": shown only when all hold */
+    const char *when;      /* "path=a|b;path=c": shown only when all hold; "!path=a;path=b": not shown when all hold */
 } field;
 
 #define UNSET (-1.0)
@@ -31,7 +31,7 @@ typedef struct {
 static const field fields[] = {
     {"task", ENUM, AT(task), VRAM_LIST_TASK, NULL, 0, 0, VRAM_TASK_INFERENCE, NULL, NULL, NULL},
     {"model", MODEL, 0, 0, NULL, 0, 0, UNSET, NULL, NULL, NULL},
-    {"weights", FORMAT, AT(weights), VRAM_LIST_FORMAT, NULL, 0, 0, 0, NULL, NULL, NULL},
+    {"weights", FORMAT, AT(weights), VRAM_LIST_FORMAT, NULL, 0, 0, 0, NULL, NULL, "!task=training|rl;training.method=full"},
     {"engine", ENUM, AT(engine), VRAM_LIST_ENGINE, NULL, 0, 0, VRAM_ENGINE_BARE, NULL, NULL, INFERS},
     {"context", INTEGER, AT(context), 0, NULL, 1, 16777216, 4096, NULL, "tokens", INFERS},
     {"prompt", INTEGER, AT(prompt), 0, NULL, 1, 16777216, UNSET, NULL, "tokens", INFERS},
@@ -443,7 +443,9 @@ cJSON *vram_json_fields(void)
         if (f->word) cJSON_AddStringToObject(row, "word", f->word);
         cJSON_AddItemToObject(row, "default", default_of(f));
         if (f->unit) cJSON_AddStringToObject(row, "unit", f->unit);
-        cJSON_AddItemToObject(row, "when", conditions(f->when));
+        bool unless = f->when && f->when[0] == '!';
+        cJSON_AddItemToObject(row, "when", conditions(unless ? NULL : f->when));
+        if (unless) cJSON_AddItemToObject(row, "unless", conditions(f->when + 1));
         cJSON_AddItemToArray(array, row);
     }
     return array;
