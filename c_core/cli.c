@@ -16,7 +16,7 @@ enum { DONE = 0, BUG = 1, REFUSED = 2 };
 static const char *const usage =
     "vram: how much GPU memory a large language model needs, and why\n"
     "\n"
-    "  vram estimate FILE|-|PRESET [--json] [--only PART]   one scenario: a table, the report, or a part of it\n"
+    "  vram estimate [FILE|-|PRESET] [--json] [--only PART] one scenario: a table, the report, or a part of it\n"
     "  vram batch                                           one scenario a line in, one report a line out\n"
     "  vram presets [models|gpus|scenarios]                 ids to use in a scenario\n"
     "  vram presets ID                                      a scenario preset's text, to start from\n"
@@ -173,11 +173,10 @@ static int estimate(vram_json *json, int n, char **words)
         else if (!name && (words[i][0] != '-' || !words[i][1])) name = words[i];
         else return complain("not understood", words[i]);
     }
-    if (!name) return complain("which scenario? A file, - for standard input, or a preset's id", "");
-    size_t bytes = 0;
-    char *text = read_input(json, name, &bytes);
-    if (!text) return complain("cannot read, and no preset of that name", name);
-    char *report = vram_json_estimate(json, text, bytes);
+    size_t bytes = 2;
+    char *text = name ? read_input(json, name, &bytes) : NULL;
+    if (name && !text) return complain("cannot read, and no preset of that name", name);
+    char *report = vram_json_estimate(json, name ? text : "{}", bytes);
     free(text);
     if (!report) return BUG;
     int status = print_report(json, report, as_json, only);

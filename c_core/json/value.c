@@ -106,7 +106,7 @@ bool vram_json_number(const cJSON *item, const char *path, double min, double ma
 
 bool vram_json_integer(const cJSON *item, const char *path, double min, double max, int64_t *out, vram_error *error)
 {
-    double value;
+    double value = 0; /* gcc cannot see that a refusal leaves it unread */
     if (!vram_json_number(item, path, min, max, &value, error)) return false;
     if (value != floor(value)) return vram_fail(error, VRAM_ERROR_TYPE, path, value, min, max);
     *out = (int64_t)value;
