@@ -70,6 +70,7 @@ export function read(report, reading) {
   if (of.startsWith('params_')) return report.model[of]
   if (of === 'verdict') return report.fits.find(f => f.gpu === reading.gpu)?.verdict
   if (of === 'gpus_needed') return report.fits.find(f => f.gpu === reading.gpu)?.gpus_needed
+  if (of === 'rule_of_thumb') return report.rules_of_thumb.find(r => r.id === reading.id)?.bytes
   if (of === 'peak') return report.peak.bytes
   if (of !== 'bytes') return report[of]
   const sum = phase => report.entries
