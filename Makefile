@@ -5,6 +5,9 @@
 
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
+# V=1 shows whole commands; by default a line says what is being made
+Q := $(if $(V),,@)
+SAY = $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),:,echo "  $@")
 
 CORE   := $(filter-out c_core/cli.c c_core/wasm.c,$(wildcard c_core/*.c c_core/json/*.c))
 NATIVE := $(CORE) $(wildcard c_core/cli.c)
@@ -43,20 +46,21 @@ objects = $(patsubst %.c,build/obj/$(1)/%.o,$(2)) build/obj/$(1)/cjson/cJSON.o
 
 define variant
 build/obj/$(1)/%.o: %.c Makefile | build/cjson/cJSON.c
-	@mkdir -p $$(@D)
-	$$(CC_$(1)) $$(HOUSE) $$(FLAGS_$(1)) -MMD -MP -c $$< -o $$@
+	@mkdir -p $$(@D); $$(SAY)
+	$$(Q)$$(CC_$(1)) $$(HOUSE) $$(FLAGS_$(1)) -MMD -MP -c $$< -o $$@
 build/obj/$(1)/cjson/cJSON.o: build/cjson/cJSON.c Makefile
-	@mkdir -p $$(@D)
-	$$(CC_$(1)) $$(CJSON) $$(FLAGS_$(1)) -c $$< -o $$@
+	@mkdir -p $$(@D); $$(SAY)
+	$$(Q)$$(CC_$(1)) $$(CJSON) $$(FLAGS_$(1)) -c $$< -o $$@
 build/obj/$(1)/presets.o: build/presets.c
-	@mkdir -p $$(@D)
-	$$(CC_$(1)) $$(HOUSE) $$(FLAGS_$(1)) -c $$< -o $$@
+	@mkdir -p $$(@D); $$(SAY)
+	$$(Q)$$(CC_$(1)) $$(HOUSE) $$(FLAGS_$(1)) -c $$< -o $$@
 endef
 $(foreach v,native clang asan fuzz wasm,$(eval $(call variant,$(v))))
 -include $(wildcard build/obj/*/*/*.d build/obj/*/*/*/*.d)
 
 build/cjson/cJSON.c:
-	./build.sh cjson
+	@$(SAY)
+	$(Q)./build.sh cjson
 
 # --------------------------------------------------------------------------------------------------------------- program
 
@@ -66,16 +70,18 @@ PRESETS := $(wildcard presets/gpus.json presets/models/*.json presets/scenarios/
 build/presets.list: FORCE
 	@mkdir -p build; printf '%s\n' $(PRESETS) | cmp -s - $@ || printf '%s\n' $(PRESETS) > $@
 build/presets.json build/presets.c &: tools/bundle.py build/presets.list $(PRESETS)
-	python3 tools/bundle.py presets build/presets.json build/presets.c
+	@$(SAY)
+	$(Q)python3 tools/bundle.py presets build/presets.json build/presets.c
 
 build/vram: $(call objects,native,$(NATIVE)) build/obj/native/presets.o
-	$(CC) -O2 $^ -lm -o $@
+	@$(SAY)
+	$(Q)$(CC) -O2 $^ -lm -o $@
 build/asan/vram: $(call objects,asan,$(NATIVE)) build/obj/asan/presets.o
-	@mkdir -p $(@D)
-	gcc $(SANITIZE) $^ -lm -o $@
+	@mkdir -p $(@D); $(SAY)
+	$(Q)gcc $(SANITIZE) $^ -lm -o $@
 build/clang/vram: $(call objects,clang,$(NATIVE)) build/obj/clang/presets.o
-	@mkdir -p $(@D)
-	clang -O2 $^ -lm -o $@
+	@mkdir -p $(@D); $(SAY)
+	$(Q)clang -O2 $^ -lm -o $@
 
 # ------------------------------------------------------------------------------------------------------------------ wasm
 
@@ -89,7 +95,8 @@ WASM_FLAGS += -Wl,--stack-first                        # an overflowing stack tr
 WASM_FLAGS += -sINITIAL_MEMORY=64MB -sALLOW_MEMORY_GROWTH=0 # fixed, so no import tells of growth; untouched pages cost nothing
 
 build/vram.wasm: $(call objects,wasm,$(WASM))
-	emcc $(WASM_FLAGS) $^ -o $@
+	@$(SAY)
+	$(Q)emcc $(WASM_FLAGS) $^ -o $@
 
 # ------------------------------------------------------------------------------------------------------------------ page
 
@@ -97,29 +104,32 @@ WEB := $(shell find web -path web/node_modules -prune -o -type f -print 2>/dev/n
 
 # npm writes this file at the end of an installation; building needs fewer packages than testing
 web/node_modules/.package-lock.json: web/package-lock.json
-	cd web && npm ci --omit=dev --no-audit --no-fund --silent && touch node_modules/.package-lock.json
+	@$(SAY)
+	$(Q)cd web && npm ci --omit=dev --no-audit --no-fund --silent && touch node_modules/.package-lock.json
 web/node_modules/puppeteer-core/package.json: web/package-lock.json
-	cd web && npm ci --no-audit --no-fund --silent && touch node_modules/.package-lock.json node_modules/puppeteer-core/package.json
+	@$(SAY)
+	$(Q)cd web && npm ci --no-audit --no-fund --silent && touch node_modules/.package-lock.json node_modules/puppeteer-core/package.json
 build/index.html: build/vram.wasm build/presets.json web/node_modules/.package-lock.json $(WEB)
-	node web/build.mjs --wasm build/vram.wasm --presets build/presets.json --out build
+	@$(SAY)
+	$(Q)node web/build.mjs --wasm build/vram.wasm --presets build/presets.json --out build
 
 # ----------------------------------------------------------------------------------------------------------------- tests
 
 CORE_TESTS := $(wildcard tests/core/*.c)
 
 build/test/core: $(call objects,asan,$(CORE) $(CORE_TESTS)) build/obj/asan/presets.o
-	@mkdir -p $(@D)
-	gcc $(SANITIZE) $^ -lm -o $@
+	@mkdir -p $(@D); $(SAY)
+	$(Q)gcc $(SANITIZE) $^ -lm -o $@
 build/test/core-clang: $(call objects,clang,$(CORE) $(CORE_TESTS)) build/obj/clang/presets.o
-	@mkdir -p $(@D)
-	clang -O2 $^ -lm -o $@
+	@mkdir -p $(@D); $(SAY)
+	$(Q)clang -O2 $^ -lm -o $@
 # the same promises, kept by a fuzzer and replayed without one
 build/test/fuzz: $(call objects,fuzz,$(CORE) tests/fuzz/fuzz_estimate.c) build/obj/fuzz/presets.o
-	@mkdir -p $(@D)
-	clang $(SANITIZE) -fsanitize=fuzzer $^ -lm -o $@
+	@mkdir -p $(@D); $(SAY)
+	$(Q)clang $(SANITIZE) -fsanitize=fuzzer $^ -lm -o $@
 build/test/replay: $(call objects,asan,$(CORE) tests/fuzz/fuzz_estimate.c tests/fuzz/replay.c) build/obj/asan/presets.o
-	@mkdir -p $(@D)
-	gcc $(SANITIZE) $^ -lm -o $@
+	@mkdir -p $(@D); $(SAY)
+	$(Q)gcc $(SANITIZE) $^ -lm -o $@
 
 check-c: build/vram build/clang/vram build/asan/vram build/test/core build/test/core-clang
 
