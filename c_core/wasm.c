@@ -11,7 +11,7 @@
 
 enum { OP_ESTIMATE, OP_OPTIONS, OP_TABLES, OP_PRESETS };
 
-static struct { vram_json *json; char *input, *output; } door; /* one page, one door */
+static struct { vram_json *json; char *input, *output; int32_t room; } door; /* one page, one door */
 
 EXPORT(vram_abi) int32_t vram_abi(void);
 EXPORT(vram_input) char *vram_input(int32_t bytes);
@@ -25,6 +25,7 @@ char *vram_input(int32_t bytes)
 {
     free(door.input);
     door.input = bytes >= 0 && bytes <= VRAM_JSON_LONGEST ? malloc((size_t)bytes + 1) : NULL;
+    door.room = bytes;
     return door.input;
 }
 
@@ -47,7 +48,7 @@ static int32_t open_presets(size_t bytes)
 /* Length of the answer, which vram_output() points to; negative when there is none. Presets (op 3) come first, and answer 0. */
 int32_t vram_call(int32_t op, int32_t bytes)
 {
-    if (!door.input || bytes < 0) return -1;
+    if (!door.input || bytes < 0 || bytes > door.room) return -1;
     if (op == OP_PRESETS) return open_presets((size_t)bytes);
     if (!door.json) return -1;
     vram_json_free(door.output);

@@ -16,46 +16,62 @@ static size_t utf8_length(const unsigned char *p, size_t left)
     return n;
 }
 
-static bool is_utf8(const char *text, size_t bytes)
+/* UTF-8 without a zero byte, plain or escaped: C would end a name there and take it for another. */
+static bool is_text(const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes;) {
         size_t n = utf8_length((const unsigned char *)text + i, bytes - i);
-        if (n == 0) return false;
-        i += n;
+        if (n == 0 || text[i] == '\0') return false;
+        if (text[i] == '\\' && bytes - i >= 6 && memcmp(text + i, "\\u0000", 6) == 0) return false;
+        i += text[i] == '\\' && i + 1 < bytes && text[i + 1] == '\\' ? 2 : n;
     }
     return true;
 }
 
 static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
-static bool key_error(const char *key, vram_error_code code, vram_error *error)
+/* "training" and "micro_batch" -> "training.micro_batch", printable whatever came in */
+static void path_join(const char *above, const char *key, char path[96])
 {
-    vram_fail(error, code, "", VRAM_NO_NUMBER, 1, 0);
-    for (size_t i = 0; key[i] && i + 1 < sizeof error->path; i++) error->path[i] = (char)(key[i] >= 0x20 && key[i] < 0x7F ? key[i] : '?');
-    return false;
+    size_t n = 0;
+    for (; above[n] && n < 64; n++) path[n] = above[n];
+    if (n) path[n++] = '.';
+    for (size_t i = 0; key[i] && n < 95; i++) path[n++] = (char)(key[i] >= 0x20 && key[i] < 0x7F ? key[i] : '?');
+    path[n] = '\0';
+}
+
+static bool key_error(const char *above, const char *key, vram_error_code code, vram_error *error)
+{
+    char path[96];
+    path_join(above, key, path);
+    return vram_fail(error, code, path, VRAM_NO_NUMBER, 1, 0);
 }
 
 /* Two equal keys in one object: which would count? Neither. */
-static bool keys_once(const cJSON *object, vram_error *error)
+static bool keys_once(const cJSON *object, const char *path, vram_error *error)
 {
     const char *keys[VRAM_JSON_KEYS];
     size_t n = 0;
     for (const cJSON *c = object->child; c; c = c->next) {
-        if (n == VRAM_JSON_KEYS) return vram_fail(error, VRAM_ERROR_TOO_LARGE, "", (double)n + 1, 0, VRAM_JSON_KEYS);
+        if (n == VRAM_JSON_KEYS) return vram_fail(error, VRAM_ERROR_TOO_LARGE, path, (double)n + 1, 0, VRAM_JSON_KEYS);
         keys[n++] = c->string;
     }
     if (n > 1) qsort(keys, n, sizeof keys[0], by_text);
     for (size_t i = 1; i < n; i++)
-        if (strcmp(keys[i - 1], keys[i]) == 0) return key_error(keys[i], VRAM_ERROR_DUPLICATE_KEY, error);
+        if (strcmp(keys[i - 1], keys[i]) == 0) return key_error(path, keys[i], VRAM_ERROR_DUPLICATE_KEY, error);
     return true;
 }
 
 /* depth is bounded by cJSON's nesting limit */
-static bool all_keys_once(const cJSON *tree, vram_error *error)
+static bool all_keys_once(const cJSON *tree, const char *path, vram_error *error)
 {
-    if (cJSON_IsObject(tree) && !keys_once(tree, error)) return false;
-    for (const cJSON *c = tree->child; c; c = c->next)
-        if (c->child && !all_keys_once(c, error)) return false;
+    char below[96];
+    if (cJSON_IsObject(tree) && !keys_once(tree, path, error)) return false;
+    for (const cJSON *c = tree->child; c; c = c->next) {
+        if (!c->child) continue;
+        path_join(path, c->string ? c->string : "", below);
+        if (!all_keys_once(c, c->string ? below : path, error)) return false;
+    }
     return true;
 }
 
@@ -67,15 +83,15 @@ cJSON *vram_json_parse(const char *text, size_t bytes, vram_error *error)
         return NULL;
     }
     vram_fail(error, VRAM_ERROR_SYNTAX, "", VRAM_NO_NUMBER, 1, 0);
-    if (!is_utf8(text, bytes)) return NULL;
+    if (!is_text(text, bytes)) return NULL;
     cJSON *tree = cJSON_ParseWithLengthOpts(text, bytes, &end, 0);
     if (!tree) return NULL;
     for (const char *p = end; p < text + bytes; p++)
-        if (*p != ' ' && *p != '\n' && *p != '\r' && *p != '\t' && *p != '\0') {
+        if (*p != ' ' && *p != '\n' && *p != '\r' && *p != '\t') {
             cJSON_Delete(tree);
             return NULL;
         }
-    if (!all_keys_once(tree, error)) {
+    if (!all_keys_once(tree, "", error)) {
         cJSON_Delete(tree);
         return NULL;
     }
