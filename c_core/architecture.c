@@ -20,7 +20,8 @@ typedef struct {
 static const char *or_else(const char *name, const char *standard) { return name ? name : standard; }
 
 /* The next row, or a row that goes nowhere when the table is full or the tensor is empty. */
-static vram_tensor *row(table *t, const char *name, vram_part part, int64_t copies, int64_t rows, int64_t columns) {
+static vram_tensor *row(table *t, const char *name, vram_part part, int64_t copies, int64_t rows, int64_t columns)
+{
     static const vram_tensor nothing;
     vram_model *m = t->model;
     bool room = m->tensors < VRAM_MAX_TENSORS - 1; /* the last place is the waste bin */
@@ -41,7 +42,8 @@ static vram_tensor *row(table *t, const char *name, vram_part part, int64_t copi
 }
 
 /* A linear layer: its weight, and its bias, which is divided as the rows are. */
-static void linear(table *t, const char *name, vram_part part, int64_t rows, int64_t columns, bool bias, vram_shard shard) {
+static void linear(table *t, const char *name, vram_part part, int64_t rows, int64_t columns, bool bias, vram_shard shard)
+{
     bool softmax = part == VRAM_PART_ATTENTION;
     vram_tensor *weight = row(t, name, part, 1, rows, columns);
     weight->linear = true;
@@ -54,26 +56,30 @@ static void linear(table *t, const char *name, vram_part part, int64_t rows, int
     vector->shard = shard == VRAM_SHARD_COLUMNS ? VRAM_SHARD_NONE : shard;
 }
 
-static void vector(table *t, const char *name, vram_part part, int64_t length, vram_shard shard) {
+static void vector(table *t, const char *name, vram_part part, int64_t length, vram_shard shard)
+{
     row(t, name, part, 1, length, 1)->shard = shard;
 }
 
 /* Experts stacked in one tensor: `copies` of rows x columns. */
-static void stacked(table *t, const char *name, int64_t experts, int64_t rows, int64_t columns) {
+static void stacked(table *t, const char *name, int64_t experts, int64_t rows, int64_t columns)
+{
     vram_tensor *tensor = row(t, name, VRAM_PART_EXPERT, experts, rows, columns);
     tensor->stacked = true;
     tensor->shard = VRAM_SHARD_EXPERTS;
 }
 
 /* Norms of the model's kind: weight, weight and bias, or nothing. */
-static void norm(table *t, const char *name, int64_t copies, int64_t width) {
+static void norm(table *t, const char *name, int64_t copies, int64_t width)
+{
     vram_norm_type type = t->model->norm;
     if (type == VRAM_NORM_LAYER_BARE || type == VRAM_NORM_RMS_BARE) return;
     row(t, name, VRAM_PART_NORM, copies, width, 1);
     if (type == VRAM_NORM_LAYER_BIAS) row(t, name, VRAM_PART_NORM, copies, width, 1);
 }
 
-static void depthwise(table *t, const char *name, int64_t channels, int64_t kernel, bool bias) {
+static void depthwise(table *t, const char *name, int64_t channels, int64_t kernel, bool bias)
+{
     row(t, name, VRAM_PART_STATE, 1, channels, kernel)->shard = VRAM_SHARD_ROWS;
     if (bias) vector(t, name, VRAM_PART_STATE, channels, VRAM_SHARD_ROWS);
 }
@@ -81,7 +87,8 @@ static void depthwise(table *t, const char *name, int64_t channels, int64_t kern
 /* ------------------------------------------------------------------------------------------------------- attention -- */
 
 /* Norms of queries and keys: head_dim numbers for all heads together, or as many as q and k are wide. */
-static void qk_norms(table *t, const vram_attention *a) {
+static void qk_norms(table *t, const vram_attention *a)
+{
     bool wide = a->qk_norm == VRAM_QK_NORM_WIDTH || a->qk_norm == VRAM_QK_NORM_PER_HEAD;
     int times = a->qk_norm == VRAM_QK_NORM_HEAD_BIAS ? 2 : 1;
     if (a->qk_norm == VRAM_QK_NORM_NONE || a->qk_norm == VRAM_QK_NORM_BARE) return;
@@ -93,7 +100,8 @@ static void qk_norms(table *t, const vram_attention *a) {
 }
 
 /* q: H d x h; k: K d x h; v: K d_v x h; o: h x H d_v. A layer that reads another's cache has no k and v. */
-static void softmax_attention(table *t, const vram_attention *a) {
+static void softmax_attention(table *t, const vram_attention *a)
+{
     const vram_names *n = &t->model->names;
     int64_t h = t->model->hidden, in = a->input ? a->input : h;
     int64_t q = a->heads * a->head_dim * (a->output_gate ? 2 : 1), k = a->kv_heads * a->head_dim, v = a->kv_heads * a->v_head_dim;
@@ -110,7 +118,8 @@ static void softmax_attention(table *t, const vram_attention *a) {
 }
 
 /* Queries and outputs are experts, keys and values are not (JetMoE). */
-static void expert_attention(table *t, const vram_attention *a) {
+static void expert_attention(table *t, const vram_attention *a)
+{
     int64_t h = t->model->hidden, k = a->kv_heads * a->head_dim;
     linear(t, "kv_proj", VRAM_PART_ATTENTION, 2 * k, h, false, VRAM_SHARD_KV_ROWS);
     linear(t, "layer", VRAM_PART_ROUTER, a->experts, h, false, VRAM_SHARD_NONE);
@@ -120,7 +129,8 @@ static void expert_attention(table *t, const vram_attention *a) {
 }
 
 /* One latent for keys and values; queries through a latent as well, or straight. Every rank holds the latents' projections. */
-static void latent_attention(table *t, const vram_attention *a) {
+static void latent_attention(table *t, const vram_attention *a)
+{
     int64_t h = t->model->hidden, q = a->heads * a->head_dim;
     if (a->q_lora_rank > 0) {
         linear(t, "q_a_proj", VRAM_PART_ATTENTION, a->q_lora_rank, h, a->q_bias, VRAM_SHARD_NONE);
@@ -136,7 +146,8 @@ static void latent_attention(table *t, const vram_attention *a) {
 }
 
 /* The indexer of sparse attention over a latent (DeepSeek-V3.2): one key a token, a query and a weight a head. */
-static void indexer(table *t, const vram_attention *a) {
+static void indexer(table *t, const vram_attention *a)
+{
     int64_t h = t->model->hidden;
     linear(t, "wq_b", VRAM_PART_ATTENTION, a->index_heads * a->index_head_dim, a->q_lora_rank, false, VRAM_SHARD_NONE);
     linear(t, "wk", VRAM_PART_ATTENTION, a->index_head_dim, h, false, VRAM_SHARD_NONE);
@@ -146,7 +157,8 @@ static void indexer(table *t, const vram_attention *a) {
 }
 
 /* q through a latent; one key-and-value vector; output in groups to a low rank (DeepSeek-V4). */
-static void grouped_latent_attention(table *t, const vram_attention *a) {
+static void grouped_latent_attention(table *t, const vram_attention *a)
+{
     int64_t h = t->model->hidden, q = a->heads * a->head_dim;
     linear(t, "q_a_proj", VRAM_PART_ATTENTION, a->q_lora_rank, h, false, VRAM_SHARD_NONE);
     vector(t, "q_a_norm", VRAM_PART_NORM, a->q_lora_rank, VRAM_SHARD_NONE);
@@ -157,7 +169,8 @@ static void grouped_latent_attention(table *t, const vram_attention *a) {
     linear(t, "o_b_proj", VRAM_PART_ATTENTION, h, a->o_groups * a->o_lora_rank, false, VRAM_SHARD_COLUMNS);
 }
 
-static void attention(table *t, const vram_attention *a) {
+static void attention(table *t, const vram_attention *a)
+{
     if (a->type == VRAM_MIXER_NONE) return;
     if (a->type == VRAM_MIXER_MLA) {
         latent_attention(t, a);
@@ -177,12 +190,18 @@ static void attention(table *t, const vram_attention *a) {
 /* ------------------------------------------------------------------------------------------------ state-space mixers -- */
 
 /* in: 2 inner x h; x: dt_rank + 2 state; dt; A: inner x state; D. Source: modeling_mamba.py, modeling_jamba.py */
-static void mamba1(table *t, const vram_state *s) {
+static void mamba1(table *t, const vram_state *s)
+{
     int64_t h = t->model->hidden;
     linear(t, "in_proj", VRAM_PART_STATE, 2 * s->inner, h, s->in_bias, VRAM_SHARD_ROWS);
     depthwise(t, "conv1d", s->inner, s->conv_kernel, s->conv_bias);
-    linear(t, "x_proj", VRAM_PART_STATE, s->dt_rank + 2 * s->state, s->inner, false, VRAM_SHARD_COLUMNS);
-    linear(t, "dt_proj", VRAM_PART_STATE, s->inner, s->dt_rank, true, VRAM_SHARD_ROWS);
+    if (s->plain_projections) {
+        row(t, "x_proj_weight", VRAM_PART_STATE, 1, s->dt_rank + 2 * s->state, s->inner)->shard = VRAM_SHARD_COLUMNS;
+        row(t, "dt_proj_weight", VRAM_PART_STATE, 1, s->inner, s->dt_rank + 1)->shard = VRAM_SHARD_ROWS; /* and its bias */
+    } else {
+        linear(t, "x_proj", VRAM_PART_STATE, s->dt_rank + 2 * s->state, s->inner, false, VRAM_SHARD_COLUMNS);
+        linear(t, "dt_proj", VRAM_PART_STATE, s->inner, s->dt_rank, true, VRAM_SHARD_ROWS);
+    }
     row(t, "A_log", VRAM_PART_STATE, 1, s->inner, s->state)->shard = VRAM_SHARD_ROWS;
     vector(t, "D", VRAM_PART_STATE, s->inner, VRAM_SHARD_ROWS);
     linear(t, "out_proj", VRAM_PART_STATE, h, s->inner, s->out_bias, VRAM_SHARD_COLUMNS);
@@ -190,7 +209,8 @@ static void mamba1(table *t, const vram_state *s) {
 }
 
 /* in: z, x, B, C, dt in one. Source: modeling_mamba2.py */
-static void mamba2(table *t, const vram_state *s) {
+static void mamba2(table *t, const vram_state *s)
+{
     int64_t h = t->model->hidden, channels = s->inner + 2 * s->groups * s->state;
     linear(t, or_else(t->model->names.state_in, "in_proj"), VRAM_PART_STATE, s->inner + channels + s->heads, h, s->in_bias, VRAM_SHARD_ROWS);
     depthwise(t, "conv1d", channels, s->conv_kernel, s->conv_bias);
@@ -200,7 +220,8 @@ static void mamba2(table *t, const vram_state *s) {
 }
 
 /* q and k: n_k d_k each; v and z: n_v d_v each; beta and decay: n_v each. Source: modeling_qwen3_next.py */
-static void gated_delta(table *t, const vram_state *s) {
+static void gated_delta(table *t, const vram_state *s)
+{
     int64_t h = t->model->hidden, key = s->key_heads * s->key_head_dim, value = s->heads * s->head_dim;
     bool separate = s->projections == VRAM_PROJECTIONS_SEPARATE;
     struct { const char *name; int64_t rows; } in[3][6] = {
@@ -216,7 +237,8 @@ static void gated_delta(table *t, const vram_state *s) {
 }
 
 /* q, k, v: H d each; a decay a channel; beta a head; a gate on the output. Source: modeling_kimi_linear.py */
-static void kimi_delta(table *t, const vram_state *s) {
+static void kimi_delta(table *t, const vram_state *s)
+{
     static const char *const q_k_v[3] = {"q_proj", "k_proj", "v_proj"};
     int64_t h = t->model->hidden, width = s->heads * s->head_dim;
     for (int i = 0; i < 3; i++) linear(t, q_k_v[i], VRAM_PART_STATE, width, h, false, VRAM_SHARD_ROWS);
@@ -238,7 +260,8 @@ static void kimi_delta(table *t, const vram_state *s) {
 }
 
 /* Source: modeling_minimax.py, MiniMaxLightningAttention */
-static void lightning(table *t, const vram_state *s) {
+static void lightning(table *t, const vram_state *s)
+{
     int64_t h = t->model->hidden, width = s->heads * s->head_dim;
     linear(t, "qkv_proj", VRAM_PART_STATE, 3 * width, h, false, VRAM_SHARD_ROWS);
     linear(t, "output_gate", VRAM_PART_STATE, width, h, false, VRAM_SHARD_ROWS);
@@ -247,7 +270,8 @@ static void lightning(table *t, const vram_state *s) {
 }
 
 /* Source: modeling_lfm2.py, Lfm2ShortConv */
-static void short_convolution(table *t, const vram_state *s) {
+static void short_convolution(table *t, const vram_state *s)
+{
     int64_t h = t->model->hidden;
     linear(t, "in_proj", VRAM_PART_STATE, 3 * h, h, s->in_bias, VRAM_SHARD_ROWS);
     depthwise(t, "conv", h, s->conv_kernel, s->conv_bias);
@@ -255,7 +279,8 @@ static void short_convolution(table *t, const vram_state *s) {
 }
 
 /* Two square gates a head, block-diagonal. Source: modeling_recurrent_gemma.py */
-static void real_gated_lru(table *t, const vram_state *s) {
+static void real_gated_lru(table *t, const vram_state *s)
+{
     int64_t h = t->model->hidden, width = s->inner;
     linear(t, "linear_y", VRAM_PART_STATE, width, h, s->in_bias, VRAM_SHARD_ROWS);
     linear(t, "linear_x", VRAM_PART_STATE, width, h, s->in_bias, VRAM_SHARD_ROWS);
@@ -266,7 +291,8 @@ static void real_gated_lru(table *t, const vram_state *s) {
     vector(t, "rg_lru", VRAM_PART_STATE, width, VRAM_SHARD_NONE);                        /* recurrent_param */
 }
 
-static void state(table *t, const vram_state *s) {
+static void state(table *t, const vram_state *s)
+{
     switch (s->type) {
     case VRAM_STATE_NONE: break;
     case VRAM_STATE_MAMBA1: mamba1(t, s); break;
@@ -282,7 +308,8 @@ static void state(table *t, const vram_state *s) {
 /* -------------------------------------------------------------------------------------------------------------- MLP -- */
 
 /* gate and up: width x h; down: h x width. A plain MLP has no gate. */
-static void dense(table *t, const vram_ffn *f, vram_part part, int64_t width, bool fused, const char *gate_up, const char *down) {
+static void dense(table *t, const vram_ffn *f, vram_part part, int64_t width, bool fused, const char *gate_up, const char *down)
+{
     const vram_names *n = &t->model->names;
     int64_t h = t->model->hidden;
     if (fused) {
@@ -295,7 +322,8 @@ static void dense(table *t, const vram_ffn *f, vram_part part, int64_t width, bo
 }
 
 /* Router: E x h. Experts: 2 m x h (m x h without a gate) and h x m, stacked. */
-static void experts(table *t, const vram_ffn *f) {
+static void experts(table *t, const vram_ffn *f)
+{
     int64_t h = t->model->hidden, in = f->latent_width ? f->latent_width : h, E = f->experts, m = f->expert_width;
     const char *router = or_else(t->model->names.router, "gate");
     vram_tensor *weight = row(t, router, VRAM_PART_ROUTER, 1, E + f->router_rows, h);
@@ -316,7 +344,8 @@ static void experts(table *t, const vram_ffn *f) {
     }
 }
 
-static void mlp(table *t, const vram_ffn *f) {
+static void mlp(table *t, const vram_ffn *f)
+{
     const vram_names *n = &t->model->names;
     if (f->type == VRAM_FFN_NONE) return;
     if (f->width > 0) dense(t, f, VRAM_PART_MLP, f->width, f->fused_gate_up, or_else(n->gate_up, "gate_up_proj"), or_else(n->down, "down_proj"));
@@ -328,7 +357,8 @@ static void mlp(table *t, const vram_ffn *f) {
 
 /* --------------------------------------------------------------------------------------------------------- the whole -- */
 
-static void outside_the_layers(table *t) {
+static void outside_the_layers(table *t)
+{
     const vram_model *m = t->model;
     int64_t width = m->embedding_width ? m->embedding_width : m->hidden;
     row(t, "embed_tokens", VRAM_PART_EMBEDDING, 1, m->vocab, width)->shard = VRAM_SHARD_VOCABULARY;
@@ -352,18 +382,22 @@ static void outside_the_layers(table *t) {
 }
 
 /* One kind of layer. Weights that layers share stand once for each shared set; norms, too, when the block is shared. */
-static void layer(table *t, int kind, int64_t layers) {
+static void layer(table *t, int kind, int64_t layers)
+{
     const vram_layer *l = &t->model->kind[kind];
     t->kind = kind;
     t->layers = layers;
     state(t, &l->state);
     norm(t, "input_layernorm", l->norms, t->model->hidden);
+    if (l->linear_attention) linear(t, "self_attn", VRAM_PART_ATTENTION, t->model->hidden, t->model->hidden, false, VRAM_SHARD_NONE);
+    if (l->linear_ffn) linear(t, "mlp", VRAM_PART_MLP, t->model->hidden, t->model->hidden, false, VRAM_SHARD_NONE);
     if (l->shared_blocks > 0) t->layers = layers > 0 ? l->shared_blocks : 0;
     attention(t, &l->attention);
     mlp(t, &l->ffn);
 }
 
-static void side_paths(table *t, const int64_t layers[VRAM_MAX_KINDS]) {
+static void side_paths(table *t, const int64_t layers[VRAM_MAX_KINDS])
+{
     vram_model *m = t->model;
     for (int i = 0; i < m->extras; i++) {
         const vram_tensor *e = &m->extra[i];
@@ -377,7 +411,8 @@ static void side_paths(table *t, const int64_t layers[VRAM_MAX_KINDS]) {
 }
 
 /* The largest table of whole numbers that doubles hold: a sum at or above 2^53 is refused. */
-static bool fits(const vram_model *m, vram_error *error) {
+static bool fits(const vram_model *m, vram_error *error)
+{
     static const double limit = 9007199254740992.0;
     double sum = 0;
     for (int i = 0; i < m->tensors; i++) sum += vram_tensor_params(&m->tensor[i]);
@@ -385,7 +420,8 @@ static bool fits(const vram_model *m, vram_error *error) {
     return vram_fail(error, VRAM_ERROR_TOO_LARGE, "model", sum, 1, limit);
 }
 
-bool vram_architecture(vram_model *model, vram_error *error) {
+bool vram_architecture(vram_model *model, vram_error *error)
+{
     int64_t layers[VRAM_MAX_KINDS] = {0};
     for (int64_t i = 0; i < model->layers; i++) layers[model->layer_kind[i]]++;
     model->tensors = 0;
@@ -397,11 +433,13 @@ bool vram_architecture(vram_model *model, vram_error *error) {
     return fits(model, error);
 }
 
-double vram_tensor_params(const vram_tensor *tensor) {
+double vram_tensor_params(const vram_tensor *tensor)
+{
     return (double)tensor->layers * (double)tensor->copies * ((double)tensor->rows * (double)tensor->columns);
 }
 
-double vram_params_total(const vram_model *model) {
+double vram_params_total(const vram_model *model)
+{
     double sum = 0;
     if (model->params_override > 0) return model->params_override;
     for (int i = 0; i < model->tensors; i++)
@@ -410,7 +448,8 @@ double vram_params_total(const vram_model *model) {
 }
 
 /* What a token does not use of a row: the experts that it does not choose. */
-static double idle(const vram_model *model, const vram_tensor *tensor) {
+static double idle(const vram_model *model, const vram_tensor *tensor)
+{
     if (tensor->part != VRAM_PART_EXPERT || tensor->kind < 0) return 0;
     const vram_layer *l = &model->kind[tensor->kind];
     bool of_attention = l->attention.experts > 0 && l->ffn.experts == 0;
@@ -418,7 +457,8 @@ static double idle(const vram_model *model, const vram_tensor *tensor) {
     return vram_tensor_params(tensor) / (double)tensor->copies * (double)(tensor->copies - used);
 }
 
-double vram_params_active(const vram_model *model) {
+double vram_params_active(const vram_model *model)
+{
     double sum = vram_params_total(model);
     if (model->active_override > 0) return model->active_override;
     if (model->params_override > 0) return model->params_override;

@@ -228,6 +228,7 @@ typedef struct {
     vram_projections projections; /* gated DeltaNet */
     bool low_rank_gates;       /* KDA: forget and output gate go through head_dim (Kimi), not straight (Ling) */
     bool inner_norms;          /* Mamba-1: norms of dt, B and C with weights (Jamba) */
+    bool plain_projections;    /* Mamba-1: x and dt projections are parameters, not linear modules (Zamba) */
     bool in_bias, out_bias, conv_bias;
     bool gated_norm;
     bool state_fp32;           /* the recurrent state stays fp32 */
@@ -258,6 +259,7 @@ typedef struct {
     vram_ffn ffn;
     int norms;                 /* norms of hidden width in the layer: 1, 2 or 4 */
     int64_t shared_blocks;     /* attention and MLP weights are shared by the layers of this kind: so many sets in all; 0: each its own (Zamba: 1) */
+    bool linear_attention, linear_ffn; /* one square linear layer stands in its place (Nemotron NAS) */
     bool post_norms;           /* norms after the blocks (Gemma 2: as well; OLMo 2: only) */
     bool parallel;             /* attention and MLP read the same input (GPT-J, Falcon, Cohere) */
 } vram_layer;
