@@ -109,9 +109,13 @@ web/node_modules/.package-lock.json: web/package-lock.json
 web/node_modules/puppeteer-core/package.json: web/package-lock.json
 	@$(SAY)
 	$(Q)cd web && npm ci --no-audit --no-fund --silent && touch node_modules/.package-lock.json node_modules/puppeteer-core/package.json
-build/index.html: build/vram.wasm build/presets.json web/node_modules/.package-lock.json $(WEB)
+# how right the estimates are, for the page to say
+build/accuracy.json: tools/accuracy.py build/vram $(wildcard tests/cases/measured/*)
 	@$(SAY)
-	$(Q)node web/build.mjs --wasm build/vram.wasm --presets build/presets.json --out build
+	$(Q)python3 tools/accuracy.py $@
+build/index.html: build/vram.wasm build/presets.json build/accuracy.json web/node_modules/.package-lock.json $(WEB)
+	@$(SAY)
+	$(Q)node web/build.mjs --wasm build/vram.wasm --presets build/presets.json --accuracy build/accuracy.json --out build
 
 # ----------------------------------------------------------------------------------------------------------------- tests
 

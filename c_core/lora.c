@@ -11,7 +11,8 @@
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
 /* "self_attn.q_proj" is matched by its last part, as every row of the table is. */
-static const char *last_part(const char *path) {
+static const char *last_part(const char *path)
+{
     const char *dot = strrchr(path, '.');
     return dot ? dot + 1 : path;
 }
@@ -25,7 +26,8 @@ static bool listed(const vram_scenario *s, const char *name)
 
 /* The names by which version 4 of transformers knew the parts of an expert and its router: {gate, up, down, router}.
  * In families whose experts are stacked now, the library takes these names for the stacked tensors and nothing else. */
-static const char *const *old_names(const vram_model *m) {
+static const char *const *old_names(const vram_model *m)
+{
     static const char *const names[3][4] = {
         [VRAM_STACKED_PLAIN] = {"", "", "", ""},
         [VRAM_STACKED_AS_W] = {"w1", "w3", "w2", "gate"},

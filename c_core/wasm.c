@@ -29,28 +29,34 @@ char *vram_input(int32_t bytes)
     return door.input;
 }
 
+static char *copy(const char *text)
+{
+    char *out = malloc(strlen(text) + 1);
+    return out ? strcpy(out, text) : NULL;
+}
+
+static char *open_presets(size_t bytes)
+{
+    vram_json *json = vram_json_open(door.input, bytes);
+    if (!json) return copy("{\"error\":{\"code\":\"type\",\"path\":\"presets\"}}");
+    vram_json_close(door.json);
+    door.json = json;
+    return copy("{}");
+}
+
 static char *answer(int32_t op, size_t bytes)
 {
+    if (op == OP_PRESETS) return open_presets(bytes);
+    if (!door.json) return NULL;
     if (op == OP_ESTIMATE) return vram_json_estimate(door.json, door.input, bytes);
     if (op == OP_OPTIONS) return vram_json_options(door.json, door.input, bytes);
     return op == OP_TABLES ? vram_json_tables(door.json) : NULL;
 }
 
-static int32_t open_presets(size_t bytes)
-{
-    vram_json *json = vram_json_open(door.input, bytes);
-    if (!json) return -1;
-    vram_json_close(door.json);
-    door.json = json;
-    return 0;
-}
-
-/* Length of the answer, which vram_output() points to; negative when there is none. Presets (op 3) come first, and answer 0. */
+/* Length of the answer, which vram_output() points to; negative when there is none. Presets (op 3) come first. */
 int32_t vram_call(int32_t op, int32_t bytes)
 {
     if (!door.input || bytes < 0 || bytes > door.room) return -1;
-    if (op == OP_PRESETS) return open_presets((size_t)bytes);
-    if (!door.json) return -1;
     vram_json_free(door.output);
     door.output = answer(op, (size_t)bytes);
     return door.output ? (int32_t)strlen(door.output) : -1;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Write README's table of measured cases, between its two markers, from score.py's output.
+"""How far from what was measured, from score.py's output: README's table between its two markers, or the page's as JSON.
 
-usage: accuracy.py README.md        (make accuracy)
+usage: accuracy.py README.md | OUT.json
 """
 import glob, json, re, subprocess, sys
 
@@ -12,12 +12,15 @@ def percent(x):
     return "" if x is None else "0" if x == 0 else f"{100 * x:.2f} %" if x < .0995 else f"{100 * x:.0f} %"
 
 
-def main():
+def score():
     run = subprocess.run([sys.executable, f"{FOLDER}/score.py", "build/vram", *sorted(glob.glob(f"{FOLDER}/*.jsonl")), "--json"],
                          capture_output=True, text=True)
     if run.returncode not in (0, 1) or not run.stdout.startswith("["):
         sys.exit(run.stderr)
-    groups = json.loads(run.stdout)
+    return json.loads(run.stdout)
+
+
+def table(groups):
     exact = [g for g in groups if g["class"] == "exact"]
     modelled = [g for g in groups if g["class"] == "modelled"]
     rows, right = sum(g["rows"] for g in exact), sum(g["rows"] - g["exact_wrong"] - g["refused"] for g in exact)
@@ -36,9 +39,17 @@ def main():
         fits = f"{g['fits_right']} of {g['fits']}" if g["fits"] else ""
         out.append(f"| {g['group']} | {g['class']} | {g['rows']} | {g['refused'] or ''} | {equal} | {percent(g['median'])} | {percent(g['p90'])} | {fits} | "
                    f"{'off target' if g['miss'] else ''} |")
-    out += ["", "</details>"]
+    return out + ["", "</details>"]
 
-    path = sys.argv[1]
+
+def main():
+    path, groups = sys.argv[1], score()
+    if path.endswith(".json"):
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"groups": [{"id": g["group"], "class": g["class"], "rows": g["rows"], "refused": g["refused"], "median": g["median"], "p90": g["p90"]}
+                                  for g in groups]}, file)
+        return
+    out = table(groups)
     with open(path, encoding="utf-8") as file:
         text = file.read()
     new, times = re.subn(r"(<!-- accuracy: made by make accuracy -->\n).*?(<!-- accuracy: end -->)",

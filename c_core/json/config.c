@@ -31,7 +31,8 @@ void config_fail(reader *r, vram_error_code code, const char *key, double value,
 }
 
 /* One name, of `length` letters, perhaps with dots, in an object. NULL: absent. */
-static const cJSON *lookup(const cJSON *object, const char *name, size_t length) {
+static const cJSON *lookup(const cJSON *object, const char *name, size_t length)
+{
     char key[64];
     size_t first = 0;
     while (first < length && name[first] != '.') first++;
@@ -43,7 +44,8 @@ static const cJSON *lookup(const cJSON *object, const char *name, size_t length)
 }
 
 /* The first of the names that is there and not null; tells which. */
-static const cJSON *find(const cJSON *object, const char *keys, const char **which) {
+static const cJSON *find(const cJSON *object, const char *keys, const char **which)
+{
     for (const char *k = keys; *k;) {
         size_t length = strcspn(k, " ");
         const cJSON *item = lookup(object, k, length);
@@ -444,14 +446,16 @@ static double number_or(const cJSON *object, const char *keys, double standard)
     return cJSON_IsNumber(item) ? item->valuedouble : standard;
 }
 
-static const char *text_or(const cJSON *object, const char *keys) {
+static const char *text_or(const cJSON *object, const char *keys)
+{
     const char *which;
     const cJSON *item = find(object, keys, &which);
     return cJSON_IsString(item) ? item->valuestring : "";
 }
 
 /* The format that a quantization_config means. NULL: none that we know. */
-static const char *format_of(const cJSON *q) {
+static const char *format_of(const cJSON *q)
+{
     const char *method = text_or(q, "quant_method"), *which;
     double bits = number_or(q, "bits num_bits config_groups.group_0.weights.num_bits w_bit", 4);
     double group = number_or(q, "group_size config_groups.group_0.weights.group_size q_group_size", 128);
@@ -499,7 +503,8 @@ static void enter(reader *r, const cJSON *config)
 }
 
 /* The type said, of the part or of the whole; with and without _text. */
-static const family *named_family(reader *r) {
+static const family *named_family(reader *r)
+{
     char type[VRAM_MAX_NAME];
     const char *which, *said = text_or(r->inner, "model_type");
     if (!*said) said = text_or(r->outer, "model_type");
@@ -518,23 +523,25 @@ static const family *named_family(reader *r) {
 }
 
 /* A type that is not known counts as Llama when it has all of Llama's keys and none that say otherwise. */
-static const family *like_llama(reader *r) {
+static const family *like_llama(reader *r)
+{
     static const char *const needs[] = {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"};
     static const char *const others[] = {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "kv_lora_rank", "state_size", "ssm_state_size", "ssm_cfg",
         "mamba_d_state", "linear_attn_config", "linear_num_value_heads", "conv_L_cache", "block_configs", "hybrid_override_pattern", "lru_width", "encoder_layers", "is_encoder_decoder"};
     const char *which;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         const cJSON *item = find(r->inner, others[i], &which);
-        if (item && !cJSON_IsFalse(item)) config_fail(r, VRAM_ERROR_UNSUPPORTED, others[i], NAN, 1, 0);
+        if (item && !cJSON_IsFalse(item)) config_fail(r, VRAM_ERROR_UNSUPPORTED, others[i], (double)NAN, 1, 0);
     }
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++)
-        if (!find(r->inner, needs[i], &which)) config_fail(r, VRAM_ERROR_MISSING, needs[i], NAN, 1, 0);
+        if (!find(r->inner, needs[i], &which)) config_fail(r, VRAM_ERROR_MISSING, needs[i], (double)NAN, 1, 0);
     for (size_t i = 0; r->failed && r->model->model_type[i] && i + 1 < sizeof r->error->text; i++) r->error->text[i] = r->model->model_type[i];
     r->model->counted_as_llama = true;
     return family_find("llama");
 }
 
-static const family *choose(reader *r) {
+static const family *choose(reader *r)
+{
     const char *which;
     const family *f = named_family(r);
     bool declared = find(r->outer, "params", &which) != NULL;
