@@ -173,7 +173,9 @@ double vram_rank_tensor_params(const vram_scenario *scenario, const vram_model *
 /* ---- engines at inference (engine.c dispatches) ---- */
 void vram_engine_entries(const vram_scenario *scenario, vram_report *report);       /* engine.c; bare, transformers, sglang */
 void vram_engine_vllm(const vram_scenario *scenario, vram_report *report);          /* engine_vllm.c */
+double vram_block_bytes(double bytes);                                               /* engine_transformers.c: of the block that PyTorch's allocator hands out */
 double vram_sequences_on_gpu(const vram_scenario *scenario);                        /* of `batch`, on one replica */
+void vram_engine_transformers(const vram_scenario *scenario, vram_report *report);  /* engine_transformers.c: generate() */
 void vram_engine_llama_cpp(const vram_scenario *scenario, vram_report *report);     /* engine_llama_cpp.c */
 
 /* ---- training.c, replay.c ---- */

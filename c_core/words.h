@@ -17,6 +17,11 @@
     X(TRAINABLE, "trainable") X(MASTER_COPY, "master_copy") X(FIRST_MOMENT, "first_moment") X(SECOND_MOMENT, "second_moment") \
     X(MOMENTUM, "momentum") X(QUANT_BLOCKS, "quant_blocks") X(FACTORED_MOMENT, "factored_moment")                        \
     X(STEP_TEMPORARY, "step_temporary") X(INPUT_IDS, "input_ids")                                                       \
+    /* engine_transformers.c */                                                                                         \
+    X(HIDDEN_STATES, "hidden_states") X(NORM_INPUT, "norm_input") X(ATTENTION_ACTIVATIONS, "attention_activations")     \
+    X(ATTENTION_SCORES, "attention_scores") X(CAUSAL_MASK, "causal_mask") X(ROTARY_TABLES, "rotary_tables")             \
+    X(MLP_ACTIVATIONS, "mlp_activations") X(EXPERT_ACTIVATIONS, "expert_activations") X(EXPERT_ORDER, "expert_order")   \
+    X(CACHE_COPY, "cache_copy") X(WINDOW_VIEWS, "window_views") X(CUBLAS_WORKSPACE, "cublas_workspace") X(LOGITS, "logits") \
     /* engine.c, gpu.c */                                                                                               \
     X(CUDA_CONTEXT, "cuda_context") X(ALLOCATOR_CACHE, "allocator_cache") X(ALLOCATOR_ROUNDING, "allocator_rounding")
 

@@ -1,0 +1,608 @@
+/* engine_transformers.c -- generate() of Hugging Face transformers: one prefill of the prompt, then steps of one token.
+ *
+ * A phase's peak is found by acting a forward pass out: tensors are made and dropped in the order of the modules' code, and the
+ * fullest instant becomes the entries. The cache is DynamicCache: an update concatenates, so that one layer's old and new keys
+ * stand side by side; a windowed layer keeps W - 1 tokens, but until its first step a view of the whole prompt.
+ * Source: transformers 5, models/ (a family's modeling file), cache_utils.py, integrations/sdpa_attention.py and moe.py.
+ * Left out: what a state-space mixer makes inside beyond its projections and convolution. */
+#include "core.h"
+
+#include <string.h>
+
+static const double CUBLAS_WORKSPACE = 2 * 4096.0 * 1024 + 8 * 16.0 * 1024; /* of each matrix product while it runs (":4096:2:16:8") */
+
+enum { LIVE = 96 };
+
+typedef struct { vram_what what; double copies, rows, width, bytes; } tensor; /* rows: of batch * tokens, or 0: width is all of it */
+
+/* The tensors alive now, and at the fullest instant so far. */
+typedef struct {
+    tensor live[LIVE], peak[LIVE];
+    int alive, at_peak;
+    double sum, most;
+    double sequences, tokens, past; /* this pass: new tokens of each sequence, and tokens in the cache before */
+    double bytes;                   /* a number of the compute type */
+    double ranks;
+    bool eager;
+    int old_k, old_v;               /* this layer's cache before the pass; -1: none */
+    double own;                     /* its bytes */
+} stage;
+
+static double size_of(const stage *s, const tensor *t)
+{
+    double rows = t->rows > 0 ? t->rows * s->sequences * s->tokens : 1;
+    return t->copies * rows * t->width * t->bytes;
+}
+
+static int make_of(stage *s, vram_what what, double copies, double rows, double width, double bytes)
+{
+    if (s->alive >= LIVE) return LIVE - 1;
+    s->live[s->alive] = (tensor){what, copies, rows, width, bytes};
+    s->sum += size_of(s, &s->live[s->alive++]);
+    if (s->sum > s->most) {
+        s->most = s->sum;
+        s->at_peak = s->alive;
+        memcpy(s->peak, s->live, sizeof s->live);
+    }
+    return s->alive - 1;
+}
+
+/* A tensor of so many numbers a token. Index of it, for drop(). */
+static int make(stage *s, vram_what what, double width) { return make_of(s, what, 1, 1, width, s->bytes); }
+static int make32(stage *s, vram_what what, double width) { return make_of(s, what, 1, 1, width, 4); }
+
+static void drop(stage *s, int index)
+{
+    s->sum -= size_of(s, &s->live[index]);
+    s->live[index].copies = 0;
+    while (s->alive > 0 && s->live[s->alive - 1].copies == 0) s->alive--;
+}
+
+static int linear(stage *s, vram_what what, double width)
+{
+    int out = make(s, what, width);
+    drop(s, make_of(s, VRAM_WHAT_CUBLAS_WORKSPACE, 1, 0, CUBLAS_WORKSPACE, 1));
+    return out;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ modules -- */
+
+/* RMS norms work in fp32: a copy, its square or its product, then the result; LayerNorm is one kernel. */
+static int norm(stage *s, const vram_model *m, double width)
+{
+    if (m->norm != VRAM_NORM_RMS && m->norm != VRAM_NORM_RMS_BARE) return make(s, VRAM_WHAT_HIDDEN_STATES, width);
+    int copy = s->bytes < 4 ? make32(s, VRAM_WHAT_NORM_INPUT, width) : -1;
+    int product = make32(s, VRAM_WHAT_NORM_INPUT, width);
+    if (copy >= 0) drop(s, copy);
+    int out = make(s, VRAM_WHAT_HIDDEN_STATES, width);
+    drop(s, product);
+    return out;
+}
+
+/* x * cos + rotate_half(x) * sin: the product, the rotated half and its negation, the second product, the sum. In fp32 in a few families. */
+static int rotary(stage *s, double width, bool fp32)
+{
+    double bytes = fp32 ? 4 : s->bytes;
+    int copy = fp32 && s->bytes < 4 ? make32(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, width) : -1;
+    int first = make_of(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, 1, 1, width, bytes);
+    int negated = make_of(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, 1, 1, width / 2, bytes);
+    int rotated = make_of(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, 1, 1, width, bytes);
+    drop(s, negated);
+    int second = make_of(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, 1, 1, width, bytes);
+    drop(s, rotated);
+    int sum = make_of(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, 1, 1, width, bytes);
+    drop(s, first);
+    drop(s, second);
+    if (copy < 0) return sum;
+    drop(s, copy);
+    return sum;
+}
+
+/* What one token of a layer's cache is wide: keys and values, or the latent and the rotary key. */
+static void cache_widths(const stage *s, const vram_attention *a, double *k, double *v)
+{
+    double heads = vram_kv_heads_on_rank((double)a->kv_heads, s->ranks);
+    bool latent = a->type == VRAM_MIXER_MLA;
+    *k = latent ? (double)a->kv_lora_rank : heads * (double)a->head_dim;
+    *v = latent ? (double)a->qk_rope_head_dim : a->one_cache ? 0 : heads * (double)a->v_head_dim;
+}
+
+static double kept_before(const stage *s, const vram_attention *a) { return a->window ? vram_min(s->past, (double)a->window - 1) : s->past; }
+
+/* The layer's cache as the pass finds it. The layer's own; the other layers' is counted outside. */
+static void old_cache(stage *s, const vram_attention *a)
+{
+    double k, v, rows = kept_before(s, a) / s->tokens;
+    s->old_k = s->old_v = -1;
+    if (a->type == VRAM_MIXER_NONE || a->shares_cache || rows <= 0) return;
+    cache_widths(s, a, &k, &v);
+    s->old_k = make_of(s, VRAM_WHAT_CACHE_COPY, 1, rows, k, s->bytes);
+    s->old_v = make_of(s, VRAM_WHAT_CACHE_COPY, 1, rows, v, s->bytes);
+    s->own = size_of(s, &s->live[s->old_k]) + size_of(s, &s->live[s->old_v]);
+}
+
+/* The cache grows by concatenation. A full layer frees its old keys before it joins the values; a windowed one joins both first. */
+static void update_cache(stage *s, const vram_attention *a)
+{
+    double k, v, rows = kept_before(s, a) / s->tokens + 1; /* in units of this pass's tokens */
+    cache_widths(s, a, &k, &v);
+    make_of(s, VRAM_WHAT_GLOBAL_LAYERS, 1, rows, k, s->bytes);
+    if (s->old_k >= 0 && !a->window) drop(s, s->old_k);
+    make_of(s, VRAM_WHAT_GLOBAL_LAYERS, 1, rows, v, s->bytes);
+    if (s->old_k >= 0 && a->window) drop(s, s->old_k);
+    if (s->old_v >= 0) drop(s, s->old_v);
+}
+
+/* softmax(q k) v with the scores whole: scaled, masked, softmax in fp32 and cast. */
+static void eager_scores(stage *s, double heads, double keys)
+{
+    int scores = make(s, VRAM_WHAT_ATTENTION_SCORES, heads * keys);
+    if (s->bytes < 4) {
+        int copy = make32(s, VRAM_WHAT_ATTENTION_SCORES, heads * keys), out = make32(s, VRAM_WHAT_ATTENTION_SCORES, heads * keys);
+        drop(s, out);
+        drop(s, copy);
+    } else {
+        drop(s, make(s, VRAM_WHAT_ATTENTION_SCORES, heads * keys));
+    }
+    drop(s, scores);
+}
+
+/* Masked attention cannot group heads: keys and values are repeated, unless there is one head (a view). */
+static void attention_core(stage *s, const vram_attention *a, double heads, double kv_heads, double keys)
+{
+    bool masked = s->tokens > 1 && a->window > 0 && keys >= (double)a->window, repeat = heads > kv_heads && kv_heads > 1;
+    int k = -1, v = -1, bias = -1;
+    if (repeat && (s->eager || masked)) {
+        k = make_of(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, 1, keys / s->tokens, heads * (double)a->head_dim, s->bytes);
+        v = make_of(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, 1, keys / s->tokens, heads * (double)a->v_head_dim, s->bytes);
+    }
+    if (s->eager) eager_scores(s, heads, keys);
+    else if (masked) bias = make(s, VRAM_WHAT_CAUSAL_MASK, keys);
+    int out = make(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, heads * (double)a->v_head_dim);
+    if (s->eager) drop(s, make_of(s, VRAM_WHAT_CUBLAS_WORKSPACE, 1, 0, CUBLAS_WORKSPACE, 1));
+    drop(s, out);
+    if (bias >= 0) drop(s, bias);
+    if (v >= 0) drop(s, v);
+    if (k >= 0) drop(s, k);
+}
+
+static bool rotates_in_fp32(const vram_model *m)
+{
+    return strcmp(m->model_type, "cohere") == 0 || strcmp(m->model_type, "cohere2") == 0 || strncmp(m->model_type, "ernie4_5", 8) == 0;
+}
+
+static int qk_norm(stage *s, const vram_model *m, const vram_attention *a, int x, double width)
+{
+    if (a->qk_norm == VRAM_QK_NORM_NONE) return x;
+    int normed = norm(s, m, width);
+    drop(s, x);
+    return normed;
+}
+
+static int softmax_attention(stage *s, const vram_model *m, const vram_attention *a)
+{
+    double heads = vram_ceil_div((double)a->heads, s->ranks), kv_heads = vram_kv_heads_on_rank((double)a->kv_heads, s->ranks);
+    double d = (double)a->head_dim, keys = s->past + s->tokens;
+    if (a->window) keys = vram_min(s->past, (double)a->window - 1) + s->tokens;
+    vram_what what = VRAM_WHAT_ATTENTION_ACTIVATIONS;
+    int qkv = -1, k = -1, v = -1, q = linear(s, what, heads * d * (a->output_gate ? 2 : 1));
+    if (a->fused_qkv) qkv = linear(s, what, kv_heads * (d + (double)a->v_head_dim));
+    q = qk_norm(s, m, a, q, heads * d);
+    if (!a->shares_cache && !a->fused_qkv) {
+        k = linear(s, what, kv_heads * d);
+        k = qk_norm(s, m, a, k, kv_heads * d);
+        v = linear(s, what, kv_heads * (double)a->v_head_dim);
+    }
+    if (m->position == VRAM_POSITION_ROTARY) {
+        int turned = rotary(s, heads * d, rotates_in_fp32(m));
+        int turned_k = rotary(s, kv_heads * d, rotates_in_fp32(m));
+        if (!a->fused_qkv) drop(s, q);
+        if (k >= 0) drop(s, k);
+        q = a->fused_qkv ? q : turned;
+        if (a->fused_qkv) drop(s, turned);
+        k = turned_k;
+    }
+    if (!a->shares_cache) update_cache(s, a);
+    if (k >= 0) drop(s, k);
+    if (v >= 0) drop(s, v);
+    attention_core(s, a, heads, kv_heads, keys);
+    int core = make(s, what, heads * (double)a->v_head_dim);
+    int out = linear(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
+    drop(s, core);
+    drop(s, q);
+    if (qkv >= 0) drop(s, qkv);
+    return out;
+}
+
+/* DeepSeek: the latent is cached and expanded to all heads' keys and values for every pass. */
+static int latent_attention(stage *s, const vram_model *m, const vram_attention *a)
+{
+    double heads = vram_ceil_div((double)a->heads, s->ranks), nope = (double)a->qk_nope_head_dim, rope = (double)a->qk_rope_head_dim;
+    double keys = (s->past + s->tokens) / s->tokens, v = (double)a->v_head_dim;
+    vram_what what = VRAM_WHAT_ATTENTION_ACTIVATIONS;
+    int q = linear(s, what, heads * (nope + rope));
+    int compressed = linear(s, what, (double)a->kv_lora_rank + rope);
+    int turned = make(s, what, heads * (nope + rope));
+    update_cache(s, a);
+    int expanded = make_of(s, what, 1, keys, heads * (nope + v), s->bytes);
+    int k = make_of(s, what, 1, keys, heads * (nope + rope), s->bytes);
+    if (s->eager) eager_scores(s, heads, s->past + s->tokens);
+    int core = make(s, what, heads * v);
+    int out = linear(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
+    drop(s, core);
+    drop(s, k);
+    drop(s, expanded);
+    drop(s, turned);
+    drop(s, compressed);
+    drop(s, q);
+    return out;
+}
+
+/* Projections and convolution of a state-space mixer; its state stays. */
+static int state_mixer(stage *s, const vram_model *m, const vram_state *x)
+{
+    vram_state_shape shape = vram_state_size(x);
+    double inner = vram_max(shape.channels, shape.conv_channels);
+    int in = linear(s, VRAM_WHAT_STATE_MIXER, shape.conv_channels + inner);
+    int conv = make(s, VRAM_WHAT_STATE_MIXER, shape.conv_channels);
+    int scanned = make32(s, VRAM_WHAT_STATE_MIXER, inner);
+    int out = linear(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
+    drop(s, scanned);
+    drop(s, conv);
+    drop(s, in);
+    return out;
+}
+
+/* How many numbers wide a plain MLP is beside its input when its activation is computed: one kernel (input and output), relu squared,
+ * GPT-2's gelu written out in five, xIELU in six. */
+static double activation_copies(const vram_model *m)
+{
+    static const struct { const char *type; double copies; } written_out[] = {
+        {"gpt2", 4}, {"gptj", 4}, {"phi", 4}, {"codegen", 4}, {"nemotron", 3}, {"nemotron_h", 3}, {"arcee", 3}, {"apertus", 5.5},
+    };
+    for (size_t i = 0; i < sizeof written_out / sizeof *written_out; i++)
+        if (strcmp(m->model_type, written_out[i].type) == 0) return written_out[i].copies;
+    return 2;
+}
+
+static int dense_mlp(stage *s, const vram_model *m, const vram_ffn *f, double width)
+{
+    double i = vram_ceil_div(width, s->ranks);
+    vram_what what = VRAM_WHAT_MLP_ACTIVATIONS;
+    int first, inner;
+    if (f->type == VRAM_FFN_PLAIN) {
+        first = linear(s, what, i);
+        int rest = make(s, what, i * (activation_copies(m) - 1));
+        drop(s, rest);
+        inner = make(s, what, i);
+        drop(s, first);
+    } else if (f->fused_gate_up) { /* gate and up are halves of one tensor: neither goes before the other */
+        first = linear(s, what, 2 * i);
+        int active = make(s, what, i);
+        inner = make(s, what, i);
+        drop(s, active);
+        drop(s, first);
+    } else {
+        int gate = linear(s, what, i);
+        first = make(s, what, i);
+        drop(s, gate);
+        int up = linear(s, what, i);
+        inner = make(s, what, i);
+        drop(s, up);
+        drop(s, first);
+    }
+    int out = linear(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
+    drop(s, inner);
+    return out;
+}
+
+static bool weighs_in_fp32(const vram_model *m)
+{
+    static const char *const types[] = {"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe", "glm4_moe_lite", "kimi_k2", "longcat_flash"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(m->model_type, types[i]) == 0) return true;
+    return false;
+}
+
+/* grouped_mm: each token's row copied for each of its experts, both products, the weighted result, and it again in the tokens' order. */
+static int experts(stage *s, const vram_model *m, const vram_ffn *f)
+{
+    double e = (double)f->experts_per_token, h = (double)(f->latent_width ? f->latent_width : m->hidden), w = vram_ceil_div((double)f->expert_width, s->ranks);
+    double weighted = weighs_in_fp32(m) ? 4 : s->bytes;
+    vram_what what = VRAM_WHAT_EXPERT_ACTIVATIONS;
+    int order = make_of(s, VRAM_WHAT_EXPERT_ORDER, 1, 1, 5 * e, 8);
+    int selected = make(s, what, e * h);
+    int up = make(s, what, e * w * (f->type == VRAM_FFN_GATED ? 2 : 1));
+    int active = make(s, what, e * w), inner = f->type == VRAM_FFN_GATED ? make(s, what, e * w) : -1;
+    drop(s, up);
+    if (inner >= 0) drop(s, active);
+    int down = make(s, what, e * h);
+    drop(s, inner >= 0 ? inner : active);
+    int product = make_of(s, what, 1, 1, e * h, weighted), sorted = make_of(s, what, 1, 1, e * h, weighted);
+    drop(s, product);
+    int out = make(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
+    drop(s, sorted);
+    drop(s, down);
+    drop(s, selected);
+    drop(s, order);
+    return out;
+}
+
+static int feed_forward(stage *s, const vram_model *m, const vram_ffn *f)
+{
+    if (f->type == VRAM_FFN_NONE) return make(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
+    int out = -1;
+    if (f->experts > 0) out = experts(s, m, f);
+    if (f->shared_width > 0) {
+        int shared = dense_mlp(s, m, f, (double)f->shared_width);
+        if (out >= 0) drop(s, shared);
+        else out = shared;
+    }
+    if (f->width > 0) {
+        int dense = dense_mlp(s, m, f, (double)f->width);
+        if (out >= 0) drop(s, dense);
+        else out = dense;
+    }
+    return out >= 0 ? out : make(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
+}
+
+static bool named(const vram_model *m, const char *a, const char *b) { return strcmp(m->model_type, a) == 0 || strcmp(m->model_type, b) == 0; }
+
+static int mixer(stage *s, const vram_model *m, const vram_layer *l)
+{
+    int out = -1;
+    if (l->state.type != VRAM_STATE_NONE) out = state_mixer(s, m, &l->state);
+    if (l->attention.type == VRAM_MIXER_NONE) return out >= 0 ? out : make(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
+    int attended = l->attention.type == VRAM_MIXER_MLA ? latent_attention(s, m, &l->attention) : softmax_attention(s, m, &l->attention);
+    if (out >= 0) drop(s, out);
+    return attended;
+}
+
+/* The embeddings' output, the layer's input and the residual stay; the rest is made and dropped. Parallel blocks keep the attention's
+ * output instead of the residual; GPT-2 keeps both; OPT lets go of the norm's output, and of nothing of its positions. */
+static void decoder_layer(stage *s, const vram_model *m, const vram_layer *l)
+{
+    double h = (double)m->hidden;
+    bool only_post = l->post_norms && l->norms <= 2, opt = named(m, "opt", "xglm"), gpt2 = named(m, "gpt2", "gpt_bigcode");
+    old_cache(s, &l->attention);
+    int embeddings = make(s, VRAM_WHAT_HIDDEN_STATES, h), input = make(s, VRAM_WHAT_HIDDEN_STATES, h), positions = -1;
+    if (m->position == VRAM_POSITION_LEARNED) positions = make_of(s, VRAM_WHAT_HIDDEN_STATES, 1, opt ? 1 : 1 / s->sequences, h, s->bytes);
+    int first = only_post ? -1 : norm(s, m, h);
+    int attended = mixer(s, m, l);
+    if (first >= 0 && !l->parallel) drop(s, first);
+    int residual = l->parallel ? -1 : make(s, VRAM_WHAT_HIDDEN_STATES, h);
+    if (!gpt2 && !l->parallel) drop(s, attended);
+    int second = only_post || l->parallel ? -1 : norm(s, m, h);
+    if (opt && second >= 0) {
+        drop(s, second);
+        second = -1;
+    }
+    int out = feed_forward(s, m, &l->ffn);
+    int sum = make(s, VRAM_WHAT_HIDDEN_STATES, h);
+    int all[] = {sum, out, second, residual, gpt2 || l->parallel ? attended : -1, l->parallel ? first : -1, positions, input, embeddings};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i] >= 0) drop(s, all[i]);
+}
+
+/* The last norm, and the logits of each sequence's last position. */
+static void head(stage *s, const vram_model *m)
+{
+    int embeddings = make(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden), input = make(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
+    int out = norm(s, m, (double)m->hidden);
+    drop(s, input);
+    drop(s, embeddings);
+    int logits = make_of(s, VRAM_WHAT_LOGITS, 1, 1 / s->tokens, vram_ceil_div((double)m->vocab, s->ranks), s->bytes);
+    drop(s, make_of(s, VRAM_WHAT_CUBLAS_WORKSPACE, 1, 0, CUBLAS_WORKSPACE, 1));
+    drop(s, logits);
+    drop(s, out);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- phases -- */
+
+static bool ever_masked(const vram_model *m, double tokens, bool windows)
+{
+    for (int k = 0; k < m->kinds; k++) {
+        const vram_attention *a = &m->kind[k].attention;
+        if (a->type != VRAM_MIXER_NONE && (a->window > 0) == windows && (!windows || tokens >= (double)a->window)) return true;
+    }
+    return false;
+}
+
+/* What the whole pass holds: positions, the rotary tables, and masks. sdpa makes one where a window cuts the prompt (a byte a pair,
+ * whatever the batch), eager attention always, in the compute type, for each sequence. */
+static void whole_pass(stage *s, const vram_model *m)
+{
+    if (m->position == VRAM_POSITION_ROTARY)
+        for (int k = 0; k < m->kinds; k++) {
+            const vram_attention *a = &m->kind[k].attention;
+            if (a->type == VRAM_MIXER_NONE) continue;
+            make_of(s, VRAM_WHAT_ROTARY_TABLES, 2, 1 / s->sequences, a->type == VRAM_MIXER_MLA ? (double)a->qk_rope_head_dim : (double)a->head_dim, s->bytes);
+            break;
+        }
+    if (s->tokens <= 1) return;
+    double keys = s->past + s->tokens;
+    if (s->eager) {
+        if (ever_masked(m, keys, false)) make(s, VRAM_WHAT_CAUSAL_MASK, keys);
+        if (ever_masked(m, keys, true)) make(s, VRAM_WHAT_CAUSAL_MASK, keys);
+    } else if (ever_masked(m, keys, true) || strcmp(m->model_type, "falcon") == 0) {
+        make_of(s, VRAM_WHAT_CAUSAL_MASK, 1, 1 / s->sequences, keys, 1);
+    }
+}
+
+static vram_component component_of(vram_what what)
+{
+    if (what == VRAM_WHAT_LOGITS) return VRAM_COMPONENT_LOGITS;
+    if (what == VRAM_WHAT_CACHE_COPY || what == VRAM_WHAT_CUBLAS_WORKSPACE) return VRAM_COMPONENT_WORKSPACE;
+    return VRAM_COMPONENT_ACTIVATIONS;
+}
+
+/* PyTorch's allocator (CUDACachingAllocator.cpp): multiples of 512; from 10 MiB on a segment of whole 2 MiB, whose rest, up to 1 MiB, is not split off. */
+double vram_block_bytes(double bytes)
+{
+    const double mib = 1048576;
+    double rounded = vram_round_up(bytes, 512);
+    if (rounded < 10 * mib) return rounded;
+    double segment = vram_round_up(rounded, 2 * mib);
+    return segment - rounded <= mib ? segment : rounded;
+}
+
+/* The layer's own cache is among all layers' already: of its old and new tensors, as many are left out as there were. When `views` were
+ * counted (the old ones, whole prompts) it is the new ones that come on top. */
+static void leave_out_own_cache(stage *s, bool views)
+{
+    int news = 0, left = 2;
+    for (int i = 0; i < s->at_peak; i++) news += s->peak[i].copies > 0 && s->peak[i].what == VRAM_WHAT_GLOBAL_LAYERS;
+    if (!views) left -= news;
+    for (int i = 0; i < s->at_peak; i++) {
+        tensor *t = &s->peak[i];
+        bool old = t->what == VRAM_WHAT_CACHE_COPY && left > 0;
+        if (t->copies > 0 && old) left--;
+        if (old || (t->what == VRAM_WHAT_GLOBAL_LAYERS && !views)) t->copies = 0;
+        else if (t->what == VRAM_WHAT_GLOBAL_LAYERS) t->what = VRAM_WHAT_CACHE_COPY;
+    }
+}
+
+static void emit(const stage *s, unsigned phase, double *slack, vram_report *report)
+{
+    for (int i = 0; i < s->at_peak; i++) {
+        tensor t = s->peak[i];
+        if (t.copies == 0) continue;
+        double bytes = size_of(s, &t);
+        *slack += vram_block_bytes(bytes) - bytes;
+        bool seen = false;
+        for (int j = 0; j < i; j++) seen |= s->peak[j].copies > 0 && s->peak[j].what == t.what && s->peak[j].rows == t.rows && s->peak[j].width == t.width && s->peak[j].bytes == t.bytes;
+        if (seen) continue;
+        double copies = 0;
+        for (int j = i; j < s->at_peak; j++)
+            if (s->peak[j].what == t.what && s->peak[j].rows == t.rows && s->peak[j].width == t.width && s->peak[j].bytes == t.bytes) copies += s->peak[j].copies;
+        vram_entry *e = vram_add(report, VRAM_ROLE_MODEL, component_of(t.what), t.what, VRAM_MODELLED, VRAM_SOURCE_TRANSFORMERS, phase);
+        if (copies != 1) vram_times(e, VRAM_SYMBOL_COPIES, copies);
+        if (t.rows > 0) vram_times(e, VRAM_SYMBOL_TOKENS, t.rows * s->sequences * s->tokens);
+        vram_times(vram_times(e, VRAM_SYMBOL_WIDTH, t.width), VRAM_SYMBOL_BYTES_PER_ELEMENT, t.bytes);
+    }
+}
+
+/* Bytes of one layer's cache of so many tokens */
+static double layer_cache(const vram_scenario *scenario, const vram_attention *a, double sequences, double tokens, double bytes)
+{
+    double heads = vram_kv_heads_on_rank((double)a->kv_heads, (double)scenario->parallel.tensor);
+    double width = a->type == VRAM_MIXER_MLA ? (double)(a->kv_lora_rank + a->qk_rope_head_dim) : heads * (double)(a->head_dim + a->v_head_dim);
+    if (a->type == VRAM_MIXER_NONE || a->shares_cache) return 0;
+    return width * sequences * tokens * bytes;
+}
+
+typedef struct {
+    const vram_scenario *scenario;
+    double sequences, bytes;
+    int64_t layers;        /* of this stage of the pipeline */
+} pass;
+
+static stage begin(const pass *p, double tokens, double past)
+{
+    stage s = {.sequences = p->sequences, .tokens = tokens, .past = past, .bytes = p->bytes,
+               .ranks = (double)p->scenario->parallel.tensor, .eager = p->scenario->transformers.attention == VRAM_ATTENTION_EAGER};
+    whole_pass(&s, &p->scenario->model);
+    return s;
+}
+
+static bool caches_itself(const stage *s)
+{
+    for (int i = 0; i < s->at_peak; i++)
+        if (s->peak[i].copies > 0 && s->peak[i].what == VRAM_WHAT_GLOBAL_LAYERS) return true;
+    return false;
+}
+
+/* Entries of the cache after `layers` layers, each of `tokens` (a window's views hold the whole prompt), and what its blocks round up. */
+static void emit_cache(const pass *p, int64_t layers, double tokens, bool whole_windows, unsigned phase, double *slack, vram_report *report)
+{
+    const vram_scenario *s = p->scenario;
+    vram_cache_rules rules = vram_cache_rules_plain(s, &s->model, VRAM_ROLE_MODEL, p->sequences, tokens, phase);
+    rules.source = VRAM_SOURCE_TRANSFORMERS;
+    rules.no_windows = whole_windows;
+    rules.window_less = 1;
+    rules.k_bytes = rules.v_bytes = p->bytes;
+    rules.end_layer = layers;
+    vram_cache_entries(&s->model, &rules, report);
+    for (int64_t i = 0; i < layers; i++) {
+        const vram_attention *a = &s->model.kind[s->model.layer_kind[i]].attention;
+        double kept = a->window && !whole_windows ? vram_min(tokens, (double)a->window - 1) : tokens;
+        double half = layer_cache(s, a, p->sequences, kept, p->bytes) / 2;
+        if (half > 0) *slack += 2 * (vram_block_bytes(half) - half);
+    }
+}
+
+static void emit_slack(double slack, unsigned phase, vram_report *report)
+{
+    vram_entry *e = vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_MODELLED, VRAM_SOURCE_PYTORCH_ALLOCATOR, phase);
+    vram_times(e, VRAM_SYMBOL_BYTES, slack);
+}
+
+/* The prompt at once: caches fill from the first layer to the last, so each kind's last layer is its fullest. */
+static void prefill(const pass *p, vram_report *report)
+{
+    const vram_model *m = &p->scenario->model;
+    double tokens = (double)p->scenario->prompt, before = 0, most = -1, slack = 0;
+    int64_t at = 0;
+    stage best = begin(p, tokens, 0);
+    for (int64_t i = 0; i <= p->layers; i++) {
+        stage s = begin(p, tokens, 0);
+        if (i < p->layers) decoder_layer(&s, m, &m->kind[m->layer_kind[i]]);
+        else head(&s, m);
+        if (before + s.most > most) {
+            most = before + s.most;
+            best = s;
+            at = i + (i < p->layers && caches_itself(&s));
+        }
+        if (i < p->layers) before += layer_cache(p->scenario, &m->kind[m->layer_kind[i]].attention, p->sequences, tokens, p->bytes);
+    }
+    unsigned phase = VRAM_BIT(VRAM_PHASE_PREFILL);
+    emit_cache(p, at < p->layers ? at : p->layers, tokens, true, phase, &slack, report);
+    leave_out_own_cache(&best, false);
+    emit(&best, phase, &slack, report);
+    emit_slack(slack, phase, report);
+}
+
+/* Prompts that the windows still hold whole when the first step begins, beyond the tokens that the cache keeps. */
+static double views_beyond_windows(const pass *p, double prompt, double tokens)
+{
+    const vram_model *m = &p->scenario->model;
+    double bytes = 0;
+    for (int64_t i = 0; i < p->layers; i++) {
+        const vram_attention *a = &m->kind[m->layer_kind[i]].attention;
+        if (a->window) bytes += layer_cache(p->scenario, a, p->sequences, prompt - vram_min(tokens, (double)a->window - 1), p->bytes);
+    }
+    return vram_max(0, bytes);
+}
+
+/* One token a step. Fullest at the last step, or, when windows were cut from the prompt, in the first layer of the first step. */
+static void decode(const pass *p, vram_report *report)
+{
+    const vram_model *m = &p->scenario->model;
+    double tokens = (double)p->scenario->context, prompt = vram_min((double)p->scenario->prompt, tokens), slack = 0;
+    unsigned phase = VRAM_BIT(VRAM_PHASE_DECODE);
+    double views = views_beyond_windows(p, prompt, tokens);
+    stage best = begin(p, 1, tokens - 1), first = begin(p, 1, prompt);
+    head(&best, m);
+    for (int k = 0; k < m->kinds; k++) {
+        stage s = begin(p, 1, tokens - 1);
+        decoder_layer(&s, m, &m->kind[k]);
+        if (s.most - s.own > best.most - best.own) best = s;
+    }
+    decoder_layer(&first, m, &m->kind[m->layer_kind[0]]);
+    bool at_first = views > 0 && views + first.most - first.own > best.most - best.own;
+    if (at_first) best = first;
+    emit_cache(p, p->layers, tokens, false, phase, &slack, report);
+    if (at_first) vram_times(vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_WINDOW_VIEWS, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, phase), VRAM_SYMBOL_BYTES, views);
+    leave_out_own_cache(&best, at_first);
+    emit(&best, phase, &slack, report);
+    emit_slack(slack, phase, report);
+}
+
+void vram_engine_transformers(const vram_scenario *scenario, vram_report *report)
+{
+    pass p = {scenario, vram_sequences_on_gpu(scenario), vram_compute_bytes(scenario),
+              (int64_t)vram_ceil_div((double)scenario->model.layers, (double)scenario->parallel.pipeline)};
+    vram_weights(scenario, &scenario->model, VRAM_ROLE_MODEL, scenario->weights, VRAM_PHASES_INFERENCE, report);
+    prefill(&p, report);
+    decode(&p, report);
+}
