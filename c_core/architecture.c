@@ -14,6 +14,7 @@ typedef struct {
     vram_model *model;
     int kind;
     int64_t layers;
+    int64_t modules; /* 0: as many as layers */
     bool full;
 } table;
 
@@ -32,6 +33,7 @@ static vram_tensor *row(table *t, const char *name, vram_part part, int64_t copi
     tensor->part = part;
     tensor->kind = t->kind;
     tensor->layers = t->layers;
+    tensor->modules = t->modules;
     tensor->copies = copies;
     tensor->rows = rows;
     tensor->columns = columns;
@@ -149,11 +151,13 @@ static void latent_attention(table *t, const vram_attention *a)
 static void indexer(table *t, const vram_attention *a)
 {
     int64_t h = t->model->hidden;
+    int first = t->model->tensors;
     linear(t, "wq_b", VRAM_PART_ATTENTION, a->index_heads * a->index_head_dim, a->q_lora_rank, false, VRAM_SHARD_NONE);
     linear(t, "wk", VRAM_PART_ATTENTION, a->index_head_dim, h, false, VRAM_SHARD_NONE);
     vector(t, "k_norm", VRAM_PART_NORM, a->index_head_dim, VRAM_SHARD_NONE);
     vector(t, "k_norm", VRAM_PART_NORM, a->index_head_dim, VRAM_SHARD_NONE);
     linear(t, "weights_proj", VRAM_PART_ATTENTION, a->index_heads, h, false, VRAM_SHARD_NONE);
+    for (int i = first; i < t->model->tensors; i++) t->model->tensor[i].softmax = false; /* it chooses, it does not attend */
 }
 
 /* q through a latent; one key-and-value vector; output in groups to a low rank (DeepSeek-V4). */
@@ -391,9 +395,11 @@ static void layer(table *t, int kind, int64_t layers)
     norm(t, "input_layernorm", l->norms, t->model->hidden);
     if (l->linear_attention) linear(t, "self_attn", VRAM_PART_ATTENTION, t->model->hidden, t->model->hidden, false, VRAM_SHARD_NONE);
     if (l->linear_ffn) linear(t, "mlp", VRAM_PART_MLP, t->model->hidden, t->model->hidden, false, VRAM_SHARD_NONE);
-    if (l->shared_blocks > 0) t->layers = layers > 0 ? l->shared_blocks : 0;
+    if (l->shared_blocks > 0 && l->shared_blocks < layers) t->layers = l->shared_blocks;
+    t->modules = t->layers < layers ? layers : 0;
     attention(t, &l->attention);
     mlp(t, &l->ffn);
+    t->modules = 0;
 }
 
 static void side_paths(table *t, const int64_t layers[VRAM_MAX_KINDS])
@@ -425,7 +431,7 @@ bool vram_architecture(vram_model *model, vram_error *error)
     int64_t layers[VRAM_MAX_KINDS] = {0};
     for (int64_t i = 0; i < model->layers; i++) layers[model->layer_kind[i]]++;
     model->tensors = 0;
-    table t = {model, -1, 1, false};
+    table t = {model, -1, 1, 0, false};
     outside_the_layers(&t);
     for (int k = 0; k < model->kinds; k++) layer(&t, k, layers[k]);
     side_paths(&t, layers);

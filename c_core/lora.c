@@ -91,7 +91,7 @@ double vram_lora_params(const vram_scenario *scenario, const vram_model *model)
     double sum = outside(scenario, model);
     for (int i = 0; i < model->tensors; i++) {
         const vram_tensor *t = &model->tensor[i];
-        double times = (double)t->layers * (double)t->copies, ends = (double)t->rows + (double)t->columns, rank = (double)scenario->lora.rank;
+        double times = t->modules > 0 ? (double)t->modules : (double)t->layers * (double)t->copies, ends = (double)t->rows + (double)t->columns, rank = (double)scenario->lora.rank;
         if (takes_linear(scenario, model, t)) sum += times * (rank * ends + (scenario->lora.dora ? (double)t->rows : 0));
         else if (takes_router(scenario, model, t)) sum += times * rank * ends;
         else sum += times * stacked_rank(scenario, model, t) * ends;

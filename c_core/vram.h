@@ -276,6 +276,7 @@ typedef struct {
     int64_t copies;            /* of this tensor in one layer: experts, or 1 */
     int64_t rows;              /* output features; the length of a vector */
     int64_t columns;           /* input features; 1: a vector */
+    int64_t modules;           /* linear modules that use it, where layers share their weights: each gets a LoRA of its own; 0: layers * copies */
     bool linear;               /* an nn.Linear weight: quantised by the formats, wrapped by LoRA's all-linear */
     bool bias;                 /* a bias vector of the linear layer of the same name */
     bool stacked;              /* experts stacked in one 3-D parameter (transformers 5): not a linear module */

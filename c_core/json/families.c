@@ -697,7 +697,18 @@ static void zamba2_special(reader *r, int64_t i, vram_layer *l)
     if (l->shared_blocks) l->shared_blocks = sets < uses ? sets : uses;
 }
 
-/* Zamba 2: each use of a shared block has low-rank side paths of its own. */
+/* Zamba 2: each use of a shared block has low-rank side paths of its own; a block holds those of all its uses, so that the
+ * modules are counted once for each layer and use of its block. */
+static void zamba2_path(reader *r, int kind, const char *name, vram_part part, int64_t copies, int64_t rows, int64_t columns)
+{
+    const cJSON *ids = config_list(r, "hybrid_layer_ids", 0);
+    int64_t layers = hybrids(r), uses = ids ? cJSON_GetArraySize(ids) : layers, sets = config_whole(r, "num_mem_blocks", 1, 1, VRAM_MAX_LAYERS), modules = 0;
+    for (int64_t i = 0; i < layers; i++) modules += (uses - i % sets + sets - 1) / sets; /* uses u with u % sets == i % sets */
+    vram_tensor *tensor = config_extra(r, kind, name, part, copies, rows, columns, true);
+    tensor->layers = uses;
+    tensor->modules = modules * copies;
+}
+
 static void zamba2_paths(reader *r)
 {
     int64_t h = r->model->hidden, rank = config_whole(r, "adapter_rank", 128, 1, CONFIG_WIDEST);
@@ -706,11 +717,11 @@ static void zamba2_paths(reader *r)
     for (int k = 0; k < r->model->kinds; k++) {
         const vram_layer *l = &r->model->kind[k];
         if (l->shared_blocks == 0) continue;
-        config_extra(r, k, "0", VRAM_PART_MLP, 1, rank, h, true);
-        config_extra(r, k, "1", VRAM_PART_MLP, 1, 2 * r->width, rank, true);
+        zamba2_path(r, k, "0", VRAM_PART_MLP, 1, rank, h);
+        zamba2_path(r, k, "1", VRAM_PART_MLP, 1, 2 * r->width, rank);
         if (!attention) continue;
-        config_extra(r, k, "0", VRAM_PART_ATTENTION, 3, rank, l->attention.input, true);
-        config_extra(r, k, "1", VRAM_PART_ATTENTION, 3, l->attention.input, rank, true);
+        zamba2_path(r, k, "0", VRAM_PART_ATTENTION, 3, rank, l->attention.input);
+        zamba2_path(r, k, "1", VRAM_PART_ATTENTION, 3, l->attention.input, rank);
     }
 }
 
@@ -942,8 +953,8 @@ static const family_experts mixtral_experts = {8, 2, "", 0, 0, NULL, 0, SPARSE_A
     dots1_experts = {0, 8, NULL, 1408, 0, NULL, 0, SPARSE_AFTER_FIRST, NULL, 0}, afmoe_experts = {64, 6, NULL, 1408, 2, NULL, 0, SPARSE_AFTER_FIRST, "num_dense_layers", 1},
     cohere2_experts = {8, 2, "", 0, 0, NULL, 0, SPARSE_AFTER_FIRST, NULL, 0}, ernie_experts = {64, 6, NULL, 1536, 2, NULL, 0, SPARSE_RANGE, NULL, 0},
     exaone_experts = {64, 8, NULL, 1024, 1, NULL, 0, SPARSE_AFTER_FIRST, NULL, 1}, glm4_experts = {128, 8, NULL, 1408, 1, NULL, 0, SPARSE_AFTER_FIRST, NULL, 1},
-    glm_flash_experts = {64, 4, NULL, 1536, 1, NULL, 0, SPARSE_AFTER_FIRST, NULL, 1}, glm5_experts = {256, 8, NULL, 2048, 1, NULL, 0, SPARSE_AFTER_FIRST, NULL, 3},
-    hy_v3_experts = {192, 8, NULL, 1536, 1, NULL, 0, SPARSE_AFTER_FIRST, NULL, 1}, lfm2_experts = {32, 4, NULL, 1792, 0, NULL, 0, SPARSE_AFTER_FIRST, "num_dense_layers", 2},
+    glm_flash_experts = {64, 4, NULL, 1536, 1, NULL, 0, SPARSE_AFTER_FIRST, "", 1}, glm5_experts = {256, 8, NULL, 2048, 1, NULL, 0, SPARSE_AFTER_FIRST, NULL, 3},
+    hy_v3_experts = {192, 8, NULL, 1536, 1, NULL, 0, SPARSE_AFTER_FIRST, "", 1}, lfm2_experts = {32, 4, NULL, 1792, 0, NULL, 0, SPARSE_AFTER_FIRST, "num_dense_layers", 2},
     llama4_experts = {16, 1, "", 0, 1, NULL, 0, SPARSE_INTERLEAVED, NULL, 0}, longcat_experts = {512, 12, "expert_ffn_hidden_size moe_intermediate_size", 2048, 0, NULL, 0, SPARSE_ALL, NULL, 0},
     mimo_experts = {256, 8, NULL, 2048, 0, NULL, 0, SPARSE_AFTER_FIRST, NULL, 1}, mistral4_experts = {128, 4, NULL, 2048, 1, NULL, 0, SPARSE_AFTER_FIRST, NULL, 0},
     nemotron_h_experts = {8, 2, NULL, 7688, 1, "moe_shared_expert_intermediate_size", 7688, SPARSE_ALL, NULL, 0}, solar_experts = {128, 8, NULL, 1280, 1, NULL, 0, SPARSE_ALL, NULL, 0},
@@ -975,7 +986,7 @@ static const family families[] = {
     {"cohere2", S(8192, 22528, 40, 64, 0, 0, 256000, 8192), IS_TIED | IS_PARALLEL, .norm = VRAM_NORM_LAYER, .norms = 1, .window = 4096, EVERY(4, "sliding_window_pattern", LAYER_SLIDING), .switches = {ATTENTION_BIAS}},
     {"cohere2_moe", S(8192, 22528, 40, 64, 0, 128, 256000, 8192), IS_TIED | IS_PARALLEL | IS_STACKED_AS_GATE, .norm = VRAM_NORM_LAYER, .norms = 1, .window = 4096, .experts = &cohere2_experts, EVERY(4, "sliding_window_pattern", LAYER_SLIDING), .switches = {ATTENTION_BIAS}},
     {"cwm", S(6144, 21504, 64, 48, 8, 128, 128256, 131072), 0, RMS, .norms = 2, .window = 8192, .pattern = first_of_four, .switches = {MLP_BIAS}},
-    {"dbrx", S(2048, 0, 24, 16, 1, 0, 32000, 2048), NEVER_TIED | IS_FUSED_QKV | IGNORES_HEAD_DIM, &dbrx_keys, .norm = VRAM_NORM_LAYER, .norms = 2, .experts = &dbrx_experts, .names = {.qkv = "Wqkv", .o = "out_proj", .router = "layer"}},
+    {"dbrx", S(2048, 0, 24, 16, 1, 0, 32000, 2048), NEVER_TIED | IS_FUSED_QKV | IGNORES_HEAD_DIM | HAS_LINEAR_ROUTER, &dbrx_keys, .norm = VRAM_NORM_LAYER, .norms = 2, .experts = &dbrx_experts, .names = {.qkv = "Wqkv", .o = "out_proj", .router = "layer"}},
     {"deepseek_v2", S(4096, 11008, 32, 32, 0, 0, 102400, 2048), IS_STACKED_AS_GATE, RMS, .norms = 2, .latent = &v2_latent, .experts = &v2_experts, .switches = {LATENT_BIAS, MLP_BIAS}},
     {"deepseek_v3", S(7168, 18432, 61, 128, 0, 0, 129280, 4096), HAS_ROUTER_BIAS_BUFFER | IS_STACKED_AS_GATE, RMS, .norms = 2, .latent = &v3_latent, .experts = &v3_experts, .switches = {LATENT_BIAS}},
     {"deepseek_v32", S(7168, 18432, 61, 128, 0, 0, 129280, 163840), HAS_ROUTER_BIAS_BUFFER | IS_STACKED_AS_GATE, RMS, .norms = 2, .latent = &v3_latent, .experts = &v3_experts, .special = dsa_special, .index_heads = 64, .switches = {LATENT_BIAS}},
@@ -1049,7 +1060,7 @@ static const family families[] = {
     {"nanochat", S(768, 8192, 12, 6, 0, 0, 50304, 2048), IS_PLAIN, .norm = VRAM_NORM_RMS_BARE, .norms = 2, .qk_norm = VRAM_QK_NORM_BARE, .names = {.up = "fc1", .down = "fc2"}, .switches = {ATTENTION_BIAS, ALWAYS(ON_QK_NORM)}},
     {"nemotron", S(6144, 24576, 32, 48, 0, 0, 256000, 4096), IS_PLAIN, LAYER_NORM, .norms = 2, .switches = {ATTENTION_BIAS, MLP_BIAS}},
     {"nemotron_h", S(4096, 21504, 4, 32, 8, 128, 131072, 4096), NEVER_TIED | IS_PLAIN | HAS_ROUTER_BIAS_BUFFER, RMS, .norms = 1, .experts = &nemotron_h_experts, .state = nemotron_h_state, .pattern = nemotron_pattern, .adjust = nemotron_h_adjust, .special = nemotron_h_special,
-     .switches = {ATTENTION_BIAS, MLP_BIAS, {"mamba_conv_bias use_conv_bias", true, ON_CONV}, {"use_bias", false, ON_STATE_IN | ON_STATE_OUT}}},
+     .switches = {MLP_BIAS, {"mamba_conv_bias use_conv_bias", true, ON_CONV}, {"use_bias", false, ON_STATE_IN | ON_STATE_OUT}}},
     {"olmo", S(4096, 11008, 32, 32, 0, 0, 50304, 2048), 0, .norm = VRAM_NORM_LAYER_BARE, .norms = 2, .switches = {ATTENTION_BIAS}},
     {"olmo2", S(4096, 11008, 32, 32, 0, 0, 50304, 2048), HAS_NORMS_AFTER, RMS, .norms = 2, .qk_norm = VRAM_QK_NORM_WIDTH, .switches = {ATTENTION_BIAS, ALWAYS(ON_QK_NORM)}},
     {"olmo3", S(4096, 11008, 32, 32, 0, 0, 50304, 2048), HAS_NORMS_AFTER, RMS, .norms = 2, .qk_norm = VRAM_QK_NORM_WIDTH, .window = 4096, EVERY(4, "", LAYER_SLIDING), .switches = {ATTENTION_BIAS, ALWAYS(ON_QK_NORM)}},
