@@ -1,0 +1,39 @@
+// The sentence: how much, when, on which card, and what to do. One or two short clauses, made of words for ids.
+import { el } from './dom.js';
+import { rich, ui, word } from './i18n.js';
+import { cardOf, contextAtPeak } from './reading.js';
+import { bytes, bytesFull } from './units.js';
+
+// -> {id, vars} of the sentence; `vars` are texts
+export function sentenceParts(report, presets, unit) {
+  const card = cardOf(report, presets);
+  const gpus = report.scenario.gpus ?? 1;
+  const context = contextAtPeak(report);
+  const { verdict, gpus_needed: needed } = card.fit;
+  const vars = {
+    peak: bytes(report.peak.bytes, unit),
+    phase: word('phase_at', report.peak.phase),
+    card: card.name,
+    // Like is compared with like: a peak that holds the context with the whole card, one without with what is left.
+    has: bytes(card.fit.usable_bytes + context, unit),
+    n: gpus,
+    needed,
+    left: bytes(Math.max(0, card.fit.headroom_bytes), unit),
+    missing: bytes(Math.max(0, -card.fit.headroom_bytes), unit),
+  };
+  return { id: `${gpus > 1 ? 'many' : 'one'}_${verdict}${verdict === 'no' && !needed ? '_never' : ''}`, whole: context > 0, vars };
+}
+
+export const sentenceText = (report, presets, unit) => {
+  const { id, whole, vars } = sentenceParts(report, presets, unit);
+  return word('sentence', id, { ...vars, room: word('room', whole ? 'whole' : 'usable', vars) });
+};
+
+export function fillSentence(node, report, presets, unit) {
+  const { id, whole, vars } = sentenceParts(report, presets, unit);
+  const number = el('strong', { class: 'peak', title: bytesFull(report.peak.bytes), data: { bytes: report.peak.bytes } }, vars.peak);
+  const room = word('room', whole ? 'whole' : 'usable', vars);
+  node.replaceChildren(...rich('sentence', id, { ...vars, room, peak: number }));
+}
+
+export const title = (report, presets, unit) => ui('title', { sentence: sentenceText(report, presets, unit) });

@@ -1,0 +1,71 @@
+// The seven chapters as a strip, more scenarios in a menu, and the panel of the one that is open: its paragraph and variants.
+import { el, keyed, setAttr, setText, show } from './dom.js';
+import { both, ui, word } from './i18n.js';
+import { bytes, bytesFull } from './units.js';
+
+export function makeChapters(strip, more, { presets, linkOf }) {
+  const chapters = presets.scenarios.filter((s) => s.chapter).sort((a, b) => a.chapter - b.chapter);
+  const others = presets.scenarios.filter((s) => !s.chapter).sort((a, b) => a.order - b.order);
+  const link = () => el('a', {});
+
+  const summary = el('summary', { class: 'tool' });
+  const list = el('ul', { class: 'menu-list' });
+  const menu = el('details', { class: 'menu' }, summary, list);
+  more.append(menu);
+  show(more, others.length > 0);
+
+  return {
+    menu,
+    update({ preset }) {
+      keyed(strip, chapters, (s) => s.id, (s) => el('li', {},
+        el('a', { class: 'chapter-link' }, el('span', { class: 'chapter-number' }, String(s.chapter)), el('span', { class: 'chapter-name' }))), (li, s) => {
+        const a = li.firstChild;
+        setAttr(a, 'href', linkOf(s.id));
+        setAttr(a, 'title', both(s.title));
+        setAttr(a, 'aria-current', s.id === preset ? 'page' : null);
+        setText(a.lastChild, word('chapter', String(s.chapter)));
+      });
+      setText(summary, ui('more_scenarios'));
+      keyed(list, others, (s) => s.id, () => el('li', {}, link()), (li, s) => {
+        setAttr(li.firstChild, 'href', linkOf(s.id));
+        setText(li.firstChild, both(s.title));
+        setAttr(li.firstChild, 'aria-current', s.id === preset ? 'page' : null);
+      });
+      menu.classList.toggle('holds-current', others.some((s) => s.id === preset));
+    },
+  };
+}
+
+export function makeChapterPanel(root, { presets, onVariant, onRestore }) {
+  const kicker = el('p', { class: 'kicker' });
+  const heading = el('h2', {});
+  const text = el('p', { class: 'chapter-text' });
+  const variants = el('div', { class: 'variants', role: 'group' });
+  root.append(kicker, heading, text, variants);
+
+  return {
+    // price(patch) -> {bytes, verdict} of the scenario as it is with the patch
+    update({ preset, price, isActive, changed, unit }) {
+      const s = presets.scenarios.find((p) => p.id === preset);
+      show(root, Boolean(s));
+      if (!s) return;
+      setText(kicker, s.chapter ? ui('chapter_of', { n: s.chapter, name: word('chapter', String(s.chapter)) }) : ui('scenario'));
+      setText(heading, both(s.title));
+      setText(text, both(s.text));
+      setAttr(variants, 'aria-label', ui('variants'));
+      const items = [{ restore: true, title: null, patch: {} }, ...(s.variants ?? [])];
+      show(variants, items.length > 1 || changed);
+      keyed(variants, items.map((v, i) => ({ ...v, i })), (v) => `${s.id}#${v.i}`, (v) => {
+        const button = el('button', { type: 'button', class: 'chip variant' }, el('span', { class: 'chip-label' }), el('span', { class: 'chip-price' }));
+        button.addEventListener('click', () => (v.restore ? onRestore() : onVariant(v.patch)));
+        return button;
+      }, (button, v) => {
+        const p = price(v.restore ? null : v.patch);
+        setText(button.firstChild, v.restore ? ui('as_told') : both(v.title));
+        setText(button.lastChild, p ? bytes(p.bytes, unit) : '');
+        setAttr(button, 'title', p ? bytesFull(p.bytes) : null);
+        setAttr(button, 'aria-pressed', String(v.restore ? !changed : isActive(v.patch)));
+      });
+    },
+  };
+}

@@ -1,0 +1,144 @@
+// Memory through time: a stack per phase, one hue a component, the card's usable memory as a line. Chart.js, updated in place.
+import { BarController, BarElement, CategoryScale, Chart, LinearScale, Tooltip } from 'chart.js';
+import { el, setAttr, setText } from './dom.js';
+import { ui, word } from './i18n.js';
+import { colourOf } from './palette.js';
+import { CONTEXT, alive, groups } from './reading.js';
+import { segmentName } from './card.js';
+import { bytes, bytesShort, ticks } from './units.js';
+
+Chart.register(BarController, BarElement, CategoryScale, LinearScale, Tooltip);
+Chart.defaults.animation = false;
+
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+// Allowances are hatched here as everywhere.
+function hatch(context, colour, paper) {
+  const size = 6;
+  const tile = document.createElement('canvas');
+  tile.width = tile.height = size;
+  const c = tile.getContext('2d');
+  c.fillStyle = paper;
+  c.fillRect(0, 0, size, size);
+  c.strokeStyle = colour;
+  c.lineWidth = 2.2;
+  c.beginPath();
+  for (const shift of [-size, 0, size]) { c.moveTo(shift, size); c.lineTo(shift + size, 0); }
+  c.stroke();
+  return context.createPattern(tile, 'repeat');
+}
+
+// The line of what the card has to give, and a mark over the fullest phase.
+const marks = {
+  id: 'marks',
+  afterDatasetsDraw(chart) {
+    const { line, peak, ink, paper, font } = chart.options.plugins.marks;
+    if (!line) return;
+    const { ctx, chartArea: area, scales: { y } } = chart;
+    ctx.save();
+    ctx.font = font;
+    ctx.fillStyle = ctx.strokeStyle = ink;
+    const at = y.getPixelForValue(line.value);
+    if (at >= area.top) {
+      ctx.setLineDash([5, 4]);
+      ctx.beginPath();
+      ctx.moveTo(area.left, at);
+      ctx.lineTo(area.right, at);
+      ctx.stroke();
+      ctx.setLineDash([]);
+      const w = ctx.measureText(line.text).width;
+      ctx.fillStyle = paper;
+      ctx.fillRect(area.right - w - 6, at - 17, w + 6, 14);
+      ctx.fillStyle = ink;
+      ctx.textAlign = 'right';
+      ctx.fillText(line.text, area.right - 3, at - 6);
+    }
+    const bar = chart.getDatasetMeta(0)?.data[peak.index];
+    if (bar) {
+      const top = y.getPixelForValue(peak.value);
+      ctx.textAlign = 'center';
+      ctx.font = `600 ${font}`;
+      ctx.fillText(`▾ ${peak.text}`, bar.x, Math.max(12, top - 6));
+    }
+    ctx.restore();
+  },
+};
+
+export function makeTimeline(root, { onPhase, onComponent }) {
+  const canvas = el('canvas', { role: 'img' });
+  const note = el('p', { class: 'chart-note' });
+  root.append(el('div', { class: 'chart-box' }, canvas), note);
+  let chart = null;
+  let last = null;
+
+  function draw() {
+    const { report, lists, unit, phase, usable } = last;
+    const ink = css('--ink');
+    const paper = css('--paper');
+    const quiet = css('--quiet');
+    const rule = css('--rule');
+    const font = `12px ${css('--font')}`;
+    const phases = report.phases;
+    const per = phases.map((p) => new Map(groups(alive(report, p.id), lists).map((g) => [g.key, g])));
+    const all = groups(report.entries, lists);
+    const context = canvas.getContext('2d');
+    const tops = Math.max(...phases.map((p) => p.bytes));
+    const shown = usable + (report.components[CONTEXT] ?? 0);
+    const most = Math.max(tops, shown <= tops * 2.2 ? shown : 0) * 1.12;
+
+    const datasets = all.map((g) => ({
+      label: segmentName(g),
+      key: g.key,
+      data: per.map((m) => m.get(g.key)?.bytes ?? 0),
+      backgroundColor: g.kind === 'allowance' ? hatch(context, colourOf(g.component), paper) : colourOf(g.component),
+      borderColor: paper,
+      borderWidth: { top: 1 },
+      borderSkipped: false,
+      stack: 'all',
+      categoryPercentage: 1,
+      barPercentage: 0.94,
+    }));
+    const labels = phases.map((p) => word('phase', p.id));
+    const peakAt = phases.findIndex((p) => p.id === report.peak.phase);
+    const options = {
+      responsive: true,
+      maintainAspectRatio: false,
+      animation: false,
+      layout: { padding: { top: 14 } },
+      onClick: (event, found) => { if (found.length) onPhase(phases[found[0].index].id); },
+      onHover: (event, found) => onComponent(found.length ? datasets[found[0].datasetIndex]?.key : null),
+      interaction: { mode: 'nearest', intersect: true },
+      scales: {
+        x: { stacked: true, grid: { display: false }, border: { color: ink }, ticks: { color: (c) => (c.index === peakAt ? ink : quiet), font: { size: 12 }, autoSkip: false, maxRotation: 50 } },
+        y: { stacked: true, min: 0, max: most, grid: { color: rule }, border: { display: false }, afterBuildTicks: (axis) => { axis.ticks = ticks(most, unit, 5).map((value) => ({ value })); }, ticks: { color: quiet, font: { size: 12 }, callback: (v) => (v === 0 ? '0' : bytesShort(v, unit)) } },
+      },
+      plugins: {
+        legend: { display: false },
+        tooltip: {
+          backgroundColor: paper, titleColor: ink, bodyColor: ink, borderColor: rule, borderWidth: 1, cornerRadius: 6, padding: 8, boxPadding: 4,
+          filter: (item) => item.raw > 0,
+          callbacks: { label: (item) => ` ${item.dataset.label}  ${bytes(item.raw, unit)}` },
+        },
+        marks: { line: { value: shown, text: ui('usable_line', { n: bytes(shown, unit) }) }, peak: { index: peakAt, value: report.peak.bytes, text: bytes(report.peak.bytes, unit) }, ink, paper, font },
+      },
+    };
+    if (chart) {
+      // datasets are matched by key, so that a change keeps what is the same
+      const old = new Map(chart.data.datasets.map((d) => [d.key, d]));
+      chart.data.labels = labels;
+      chart.data.datasets = datasets.map((d) => Object.assign(old.get(d.key) ?? {}, d));
+      chart.options = options;
+      chart.update('none');
+    } else {
+      chart = new Chart(canvas, { type: 'bar', data: { labels, datasets }, options, plugins: [marks] });
+    }
+    setAttr(canvas, 'aria-label', ui('timeline_aria', { list: phases.map((p) => `${word('phase', p.id)} ${bytes(p.bytes, unit)}`).join(', ') }));
+    setText(note, ui('timeline_note'));
+    void phase;
+  }
+
+  return {
+    update(next) { last = next; draw(); },
+    redraw() { if (last) draw(); },
+  };
+}

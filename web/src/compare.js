@@ -1,0 +1,82 @@
+// The same need on other cards: every card's memory as an outline to one scale, the need as a fill and one line through all.
+import { el, keyed, setAttr, setText, show } from './dom.js';
+import { ui, word } from './i18n.js';
+import { CONTEXT, alive, groups, need } from './reading.js';
+import { bytes, bytesFull } from './units.js';
+
+export function makeCompare(root) {
+  const caption = el('caption', { class: 'vh' });
+  const heads = ['gpu', 'usable', 'verdict'].map((id) => ({ id, node: el('th', { scope: 'col', class: `col-${id}` }) }));
+  const body = el('tbody', {});
+  const columns = el('colgroup', {}, el('col', { class: 'compare-col-name' }), el('col', {}), el('col', { class: 'compare-col-verdict' }));
+  const table = el('table', { class: 'compare' }, caption, columns, el('thead', { class: 'vh' }, el('tr', {}, heads.map((h) => h.node))), body);
+  const more = el('button', { type: 'button', class: 'quiet-button' });
+  let all = false;
+  let last = null;
+  more.addEventListener('click', () => { all = !all; draw(); });
+  root.append(table, more);
+
+  function makeRow() {
+    const name = el('th', { scope: 'row', class: 'compare-name' });
+    const outline = el('span', { class: 'compare-outline' });
+    const fill = el('span', { class: 'compare-fill' }); // the same stack as on the card
+    const over = el('span', { class: 'compare-over' });
+    const track = el('td', { class: 'compare-track' }, el('div', { class: 'compare-bar', 'aria-hidden': 'true' }, fill, over, outline), el('span', { class: 'compare-usable' }));
+    const verdict = el('td', { class: 'compare-verdict' });
+    const row = el('tr', {}, name, track, verdict);
+    row.parts = { name, outline, fill, over, usable: track.lastChild, verdict };
+    return row;
+  }
+
+  function draw() {
+    if (!last) return;
+    const { report, presets, lists, unit } = last;
+    const bytesNeeded = need(report);
+    const known = new Map(presets.gpus.map((g) => [g.id, g]));
+    const own = report.fits[0].gpu;
+    const rows = report.fits
+      .filter((f) => known.has(f.gpu) || f.gpu === own)
+      .filter((f) => all || f.gpu === own || known.get(f.gpu)?.common)
+      .sort((a, b) => a.usable_bytes - b.usable_bytes || a.gpu.localeCompare(b.gpu));
+    // One scale: the largest card shown, unless the need is larger, up to twice that card.
+    const largest = Math.max(...rows.map((f) => f.usable_bytes));
+    const end = Math.max(largest, Math.min(bytesNeeded, largest * 1.6)) * 1.02;
+    const beyond = bytesNeeded > end;
+    const pct = (b) => `${Math.min(100, (b / end) * 100)}%`;
+    const stack = stripes(groups(alive(report, report.peak.phase), lists).filter((g) => g.component !== CONTEXT), bytesNeeded);
+    setText(caption, ui('compare_caption'));
+    for (const h of heads) setText(h.node, ui(`col_${h.id}`));
+    keyed(body, rows, (f) => f.gpu, makeRow, (row, f) => {
+      const p = row.parts;
+      setText(p.name, known.get(f.gpu)?.name ?? f.gpu);
+      setAttr(row, 'data-verdict', f.verdict);
+      row.classList.toggle('own', f.gpu === own);
+      p.outline.style.setProperty('width', pct(f.usable_bytes));
+      p.fill.style.setProperty('width', pct(bytesNeeded));
+      p.fill.style.setProperty('background-image', stack);
+      p.over.style.setProperty('left', pct(f.usable_bytes));
+      p.over.style.setProperty('width', bytesNeeded > f.usable_bytes ? `calc(${pct(bytesNeeded)} - ${pct(f.usable_bytes)})` : '0');
+      p.over.classList.toggle('beyond', beyond);
+      setText(p.usable, bytes(f.usable_bytes, unit));
+      setAttr(p.usable, 'title', bytesFull(f.usable_bytes));
+      setText(p.verdict, f.verdict === 'no' ? ui('verdict_needs', { n: f.gpus_needed }) : word('verdict', f.verdict));
+      p.verdict.dataset.cards = f.gpus_needed;
+    });
+    const hidden = report.fits.length - rows.length;
+    show(more, all || hidden > 0);
+    setText(more, all ? ui('show_common') : ui('show_all', { n: report.fits.length }));
+  }
+
+  return { update(next) { last = next; draw(); } };
+}
+
+// Segments of a bar as one background: hard stops in the components' hues.
+function stripes(segments, whole) {
+  let at = 0;
+  const stops = segments.map((g) => {
+    const from = (at / whole) * 100;
+    at += g.bytes;
+    return `var(--c-${g.component}) ${from}% ${(at / whole) * 100}%`;
+  });
+  return `linear-gradient(90deg, ${stops.join(', ')})`;
+}

@@ -1,0 +1,43 @@
+// The core: a WebAssembly module without imports that answers JSON with JSON. The only file that knows of its memory.
+const ABI = 1;
+const OP = { estimate: 0, options: 1, tables: 2, presets: 3 };
+
+// Asked once at the start: a core that answers this wrong is not to be shown to anybody.
+const KNOWN = {
+  scenario: { task: 'inference', model: { params: 7e9, num_hidden_layers: 32, hidden_size: 4096 }, overheads: false },
+  weights: 14e9,
+};
+
+export async function openCore(bytes, presets) {
+  const { instance } = await WebAssembly.instantiate(bytes, {});
+  const c = instance.exports;
+  c._initialize?.();
+  if (c.vram_abi() !== ABI) throw new Error(`core speaks version ${c.vram_abi()}, the page ${ABI}`);
+  const encoder = new TextEncoder();
+  const decoder = new TextDecoder();
+
+  // The length of the answer; negative: there is none.
+  function send(op, value) {
+    const text = encoder.encode(value === undefined ? '' : JSON.stringify(value));
+    const at = c.vram_input(text.length);
+    if (!at) return -1;
+    new Uint8Array(c.memory.buffer, at, text.length).set(text); // a fresh view after each call
+    return c.vram_call(op, text.length);
+  }
+  function call(op, value) {
+    const length = send(op, value);
+    if (length < 0) return { error: { code: 'too_large', path: '' } };
+    return JSON.parse(decoder.decode(new Uint8Array(c.memory.buffer, c.vram_output(), length)));
+  }
+
+  if (send(OP.presets, presets) < 0) throw new Error('the core refuses the presets');
+  const core = {
+    estimate: (scenario) => call(OP.estimate, scenario),
+    // {path: [value, …]} -> {path: [{value, bytes, …} | {value, error}, …]}
+    options: (scenario, options) => call(OP.options, { scenario, options }).options ?? {},
+    tables: () => call(OP.tables),
+  };
+  const test = core.estimate(KNOWN.scenario);
+  if (test.components?.weights !== KNOWN.weights) throw new Error(`self-test: ${JSON.stringify(test.error ?? test.components)}`);
+  return core;
+}

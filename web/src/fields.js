@@ -1,0 +1,55 @@
+// What the core publishes about its fields, and how a text becomes a value of one. No range or list is written here.
+import { getPath } from './paths.js';
+import { readCount, readParameters } from './units.js';
+
+export function indexTables(tables) {
+  const byPath = new Map(tables.fields.map((f) => [f.path, f]));
+  // Fields whose value may be a tree of its own: model, gpu, the models of the RL roles.
+  const trees = tables.fields.filter((f) => f.type === 'model' || f.type === 'gpu').map((f) => f.path);
+  return { ...tables, byPath, trees };
+}
+
+export const fallback = (field) => (field?.default === null ? undefined : field?.default);
+
+// The values a field may be set to, when they are few enough to name.
+const FEW = 5;
+export function choices(field) {
+  if (field.type === 'boolean') return [true, false];
+  if (field.type === 'integer' && field.max - field.min < FEW) {
+    return Array.from({ length: field.max - field.min + 1 }, (_, i) => field.min + i);
+  }
+  return field.type === 'enum' || field.type === 'names' ? field.values ?? [] : [];
+}
+
+export function isVisible(field, valueOf) {
+  return (field.when ?? []).every((c) => c.values.includes(valueOf(c.path)));
+}
+
+// Text from a box or a link. What cannot be read stays text and is refused by name.
+export function readValue(field, text) {
+  switch (field.type) {
+    case 'integer': case 'number': return text.trim() === '' ? undefined : readCount(text);
+    case 'boolean': return { true: true, false: false, 1: true, 0: false }[text] ?? text;
+    case 'names': return (field.values ?? []).includes(text) ? text : text.split(/[\s,]+/).filter(Boolean);
+    default: return text;
+  }
+}
+
+// Why a value cannot be taken, in the core's own words; null when the core may be asked.
+export function refuse(field, value) {
+  const error = (code) => ({ code, path: field.path, value, min: field.min, max: field.max });
+  switch (field.type) {
+    case 'integer': case 'number':
+      if (typeof value !== 'number' || (field.type === 'integer' && !Number.isInteger(value))) return error('type');
+      return (field.min !== undefined && value < field.min) || (field.max !== undefined && value > field.max) ? error('range') : null;
+    case 'boolean': return typeof value === 'boolean' ? null : error('type');
+    case 'enum': return field.values.includes(value) ? null : error('unknown_value');
+    default: return null;
+  }
+}
+
+// What holds for a path now: said, else as the core filled it in, else the default.
+export const valueReader = (index, scenario, normalised) => (path) =>
+  getPath(scenario, path) ?? (normalised && getPath(normalised, path)) ?? fallback(index.byPath.get(path));
+
+export { readParameters };

@@ -1,0 +1,185 @@
+// The form. Built once from the core's tables; every change only updates it in place.
+import { combobox } from './combobox.js';
+import { chips, freshId, names, number } from './controls.js';
+import { el, setAttr, setText, show } from './dom.js';
+import { choices, fallback, isVisible } from './fields.js';
+import { ui } from './i18n.js';
+import { ELSEWHERE, FIRST, GROUP_IDS, groupOf } from './layout.js';
+import { modelField, roleControl } from './model-field.js';
+import { getPath, isTree, same } from './paths.js';
+import { errorText, fieldHelp, fieldLabel, valueWord } from './texts.js';
+import { bytesFull, bytesShort } from './units.js';
+
+// actions: {patch(patch, settled), prices(path, values) -> Map}
+export function makeForm(root, { index, presets, actions }) {
+  const pick = (path) => (value) => actions.patch({ [path]: value }, true);
+  const type = (path) => (value) => actions.patch({ [path]: value }, false);
+
+  // ---- one field: label, what is chosen, one line of help that an error takes the place of
+  function makeField(field) {
+    const { path } = field;
+    const id = freshId('field');
+    const note = el('p', { class: 'field-note', id: `${id}-note` });
+    const label = el(field.type === 'integer' || field.type === 'number' ? 'label' : 'span', { class: 'field-label', id: `${id}-label` });
+    const reset = el('button', { type: 'button', class: 'reset', hidden: true }, '↺');
+    const common = { labelledby: label.id, describedby: note.id, onPick: pick(path), onInput: type(path) };
+    let control;
+    if (field.type === 'model') control = roleControl(field, { ...common, presets, pricesOf: actions.prices });
+    else if (field.type === 'names') control = names(field, common);
+    else if (choices(field).length) control = chips(field, common);
+    else {
+      control = number(field, { ...common, id });
+      label.setAttribute('for', id);
+    }
+    reset.addEventListener('click', () => { actions.reset(path); control.focus(); });
+    const node = el('div', { class: 'field', data: { path } }, el('div', { class: 'field-head' }, label, reset), control.node, note);
+    return { field, path, node, control, label, note, reset };
+  }
+
+  // ---- task
+  const taskField = index.byPath.get('task');
+  const taskName = freshId('task');
+  const taskLabel = el('span', { class: 'vh', id: freshId('label') });
+  const taskParts = taskField.values.map((value) => {
+    const radio = el('input', { type: 'radio', name: taskName, class: 'chip-radio', value });
+    radio.addEventListener('change', () => actions.patch({ task: value }, true));
+    const text = el('span', {});
+    return { value, radio, text, node: el('label', { class: 'seg' }, radio, text) };
+  });
+  const task = el('div', { class: 'segs task', role: 'radiogroup', 'aria-labelledby': taskLabel.id }, taskLabel, taskParts.map((p) => p.node));
+
+  // ---- model
+  const model = modelField({ presets, pricesOf: (values) => actions.prices('model', values), onChange: (value, settled) => actions.patch({ model: value }, settled) });
+
+  // ---- GPU and how many
+  const gpuLabel = el('span', { class: 'field-label', id: freshId('gpu') });
+  const gpuNote = el('p', { class: 'field-note', id: freshId('note') });
+  const gpuCombo = combobox({ labelledby: gpuLabel.id, describedby: gpuNote.id, itemsOf: gpuItems, onPick: (value) => actions.patch({ gpu: value }, true) });
+  const gpusField = index.byPath.get('gpus');
+  const gpusId = freshId('gpus');
+  const gpusLabel = el('label', { class: 'vh', for: gpusId });
+  const gpusInput = el('input', { id: gpusId, type: 'text', inputmode: 'numeric', autocomplete: 'off', class: 'number', 'aria-describedby': gpuNote.id });
+  const readGpus = () => (gpusInput.value.trim() === '' ? undefined : Number(gpusInput.value));
+  gpusInput.addEventListener('input', () => actions.patch({ gpus: readGpus() }, false));
+  gpusInput.addEventListener('change', () => actions.patch({ gpus: readGpus() }, true));
+  const gpu = el('div', { class: 'field field-gpu', data: { path: 'gpu' } }, el('div', { class: 'field-head' }, gpuLabel),
+    el('div', { class: 'gpu-row' }, gpuCombo.node, el('span', { class: 'times', 'aria-hidden': 'true' }, '×'), gpusLabel, gpusInput), gpuNote);
+
+  function gpuItems() {
+    const fits = new Map((now.slot.report?.fits ?? []).map((f) => [f.gpu, f]));
+    return presets.gpus.map((g) => {
+      const fit = fits.get(g.id);
+      return { value: g.id, label: g.name, group: g.vendor, sub: bytesShort(g.memory_marketed_bytes ?? g.memory_bytes, 'GiB').replace('GiB', 'GB'),
+        right: fit ? ui(`verdict_short_${fit.verdict}`, { n: fit.gpus_needed }) : '', verdict: fit?.verdict, title: fit ? bytesFull(fit.usable_bytes) : null };
+    });
+  }
+
+  // ---- all other fields, each once; they move between "first" and their group as the task changes
+  const fields = index.fields.filter((f) => !ELSEWHERE.has(f.path)).map(makeField);
+  const first = el('div', { class: 'fields' });
+  const groups = GROUP_IDS.map((id) => {
+    const title = el('span', {});
+    const changed = el('span', { class: 'changed' });
+    const body = el('div', { class: 'fields' });
+    const node = el('details', { class: 'fold', data: { group: id } }, el('summary', {}, title, changed), body);
+    return { id, title, changed, body, node };
+  });
+
+  root.append(task, model.node, gpu, first, ...groups.map((g) => g.node));
+
+  let now = null;
+  let arranged = null;
+
+  function arrange(taskId) {
+    if (arranged === taskId) return;
+    arranged = taskId;
+    const order = FIRST[taskId] ?? [];
+    const place = new Map(order.map((path, i) => [path, i]));
+    for (const f of [...fields].sort((a, b) => (place.get(a.path) ?? 999) - (place.get(b.path) ?? 999))) {
+      (place.has(f.path) ? first : groups.find((g) => g.id === groupOf(f.path)).body).append(f.node);
+    }
+  }
+
+  const visible = (f) => isVisible(f.field, now.valueOf);
+  const isChanged = (path) => {
+    const value = getPath(now.slot.scenario, path);
+    const base = getPath(now.base, path);
+    return value !== undefined && !same(value, base ?? fallback(index.byPath.get(path)));
+  };
+
+  return {
+    // {path: [values]} whose prices the form will show
+    wants(context) {
+      now = context;
+      const out = {};
+      for (const f of fields) {
+        if (!visible(f)) continue;
+        f.control.before?.(now.valueOf(f.path));
+        const values = f.control.wants();
+        if (values.length) out[f.path] = values;
+      }
+      return out;
+    },
+
+    // context: {slot, base, valueOf, unit, prices: {path: [...]}}
+    update(context) {
+      now = context;
+      const { slot, valueOf, unit, prices } = context;
+      const error = slot.error;
+      const peak = slot.error ? null : slot.report?.peak.bytes ?? null;
+      setText(taskLabel, fieldLabel('task'));
+      for (const part of taskParts) {
+        part.radio.checked = part.value === valueOf('task');
+        setText(part.text, valueWord('task', part.value));
+      }
+      arrange(valueOf('task'));
+      const under = (path) => (error && (error.path === path || error.path?.startsWith(`${path}.`)) ? error : null);
+      model.update({ value: getPath(slot.scenario, 'model') ?? slot.report?.scenario.model, report: slot.error ? null : slot.report, unit, error: under('model') });
+
+      setText(gpuLabel, fieldLabel('gpu'));
+      setText(gpusLabel, fieldLabel('gpus'));
+      const gpuValue = valueOf('gpu');
+      const gpuId = isTree(gpuValue) ? gpuValue.preset : gpuValue;
+      gpuCombo.set(gpuId, presets.gpus.find((g) => g.id === gpuId)?.name ?? String(gpuId ?? ''));
+      const gpus = getPath(slot.scenario, 'gpus');
+      if (document.activeElement !== gpusInput || readGpus() !== gpus) gpusInput.value = gpus ?? '';
+      gpusInput.placeholder = String(slot.report?.scenario.gpus ?? '');
+      const gpuError = under('gpu') ?? under('gpus');
+      setText(gpuNote, gpuError ? errorText(gpuError) : fieldHelp('gpu'));
+      gpuNote.classList.toggle('error', Boolean(gpuError));
+      setAttr(gpusInput, 'aria-invalid', under('gpus') ? 'true' : null);
+
+      const counts = new Map(GROUP_IDS.map((id) => [id, { visible: 0, changed: 0, error: false }]));
+      for (const f of fields) {
+        const on = visible(f) || Boolean(under(f.path));
+        show(f.node, on);
+        if (!on) continue;
+        const problem = under(f.path);
+        const changed = isChanged(f.path);
+        if (!(FIRST[arranged] ?? []).includes(f.path)) {
+          const c = counts.get(groupOf(f.path));
+          c.visible += 1;
+          c.changed += changed ? 1 : 0;
+          c.error ||= Boolean(problem);
+        }
+        setText(f.label, fieldLabel(f.path));
+        setText(f.note, problem ? errorText(problem) : fieldHelp(f.path));
+        f.note.classList.toggle('error', Boolean(problem));
+        f.node.classList.toggle('is-changed', changed);
+        show(f.reset, changed);
+        setAttr(f.reset, 'aria-label', ui('reset', { field: fieldLabel(f.path) }));
+        setAttr(f.reset, 'title', ui('reset', { field: fieldLabel(f.path) }));
+        const known = prices[f.path] ?? [];
+        f.control.update({ value: valueOf(f.path), said: getPath(slot.scenario, f.path), price: (v) => known.find((p) => same(p.value, v)) ?? null, peak, unit });
+        for (const box of f.node.querySelectorAll('input, select, textarea')) setAttr(box, 'aria-invalid', problem ? 'true' : null);
+      }
+      for (const g of groups) {
+        const c = counts.get(g.id);
+        show(g.node, c.visible > 0);
+        setText(g.title, ui(`group_${g.id}`));
+        setText(g.changed, c.changed ? ui('changed', { n: c.changed }) : '');
+        if (c.error) g.node.open = true;
+      }
+    },
+  };
+}

@@ -1,0 +1,173 @@
+// The ledger: a row per component (and per role, when several models are at work). A row opens into its entries, each a
+// product of factors as one would write it on a whiteboard, with the reason and the source.
+import { el, keyed, setAttr, setText, show } from './dom.js';
+import { groupFormula, symbolLine, valueLine } from './formula.js';
+import { has, ui, word } from './i18n.js';
+import { colourClass } from './palette.js';
+import { segmentName } from './card.js';
+import { alive, groups, kindsOf } from './reading.js';
+import { bytes, bytesExact, bytesFull, count, percent } from './units.js';
+import { sourceText } from './texts.js';
+
+let serial = 0;
+
+export function makeLedger(root, { onPhase }) {
+  const phases = el('div', { class: 'phases', role: 'group' });
+  const caption = el('caption', { class: 'vh' });
+  const heads = ['what', 'formula', 'share', 'bytes'].map((id) => ({ id, node: el('th', { scope: 'col', class: `col-${id}` }) }));
+  const head = el('thead', {}, el('tr', {}, heads.map((h) => h.node)));
+  const totalName = el('th', { scope: 'row', colspan: 3 });
+  const totalBytes = el('td', { class: 'col-bytes total-bytes' });
+  const table = el('table', { class: 'ledger' }, caption, head,
+    el('tfoot', {}, el('tr', {}, totalName, totalBytes)));
+  const marks = ['exact', 'modelled', 'allowance'].map((kind) => ({ kind, text: el('span', {}) }));
+  const legend = el('p', { class: 'legend' }, marks.map((m) => el('span', {}, el('span', { class: `swatch ${m.kind}`, 'aria-hidden': 'true' }), m.text)));
+  root.append(phases, table, legend);
+
+  let now = null;
+
+  // ---- a component: its row, and below it what it opens into
+  function makeRow(group) {
+    const id = `row-${(serial += 1)}`;
+    const button = el('button', { type: 'button', class: 'row-open', 'aria-expanded': 'false', 'aria-controls': id },
+      el('span', { class: 'row-arrow', 'aria-hidden': 'true' }), el('span', { class: 'swatch', 'aria-hidden': 'true' }), el('span', { class: 'row-name' }), el('span', { class: 'mark' }));
+    const formula = el('td', { class: 'col-formula' }, el('div', { class: 'formula-line', tabindex: '-1' }));
+    const share = el('td', { class: 'col-share' });
+    const amount = el('td', { class: 'col-bytes' });
+    const row = el('tr', { class: 'row', data: { key: group.key } }, el('th', { scope: 'row', class: 'col-what' }, button), formula, share, amount);
+    const why = el('p', { class: 'why' });
+    const entries = el('ol', { class: 'entries' });
+    const detail = el('tr', { class: 'detail', id, hidden: true }, el('td', { colspan: 4 }, why, entries));
+    const parts = { button, name: button.querySelector('.row-name'), swatch: button.querySelector('.swatch'), mark: button.querySelector('.mark'), formula: formula.firstChild, share, amount, row, detail, why, entries };
+    const body = el('tbody', {}, row, detail);
+    body.parts = parts;
+    button.addEventListener('click', () => open(body, button.getAttribute('aria-expanded') !== 'true'));
+    return body;
+  }
+
+  function open(body, on) {
+    const { button, detail } = body.parts;
+    setAttr(button, 'aria-expanded', String(on));
+    show(detail, on);
+    body.classList.toggle('is-open', on);
+    if (on) fillDetail(body);
+  }
+
+  function fillRow(body, group) {
+    const p = body.parts;
+    body.group = group;
+    setText(p.name, segmentName(group));
+    p.swatch.className = `swatch ${colourClass(group.component)} ${group.kind}`;
+    const line = groupFormula(group.entries);
+    setText(p.formula, line ? line.values : ui('sum_of', { n: group.entries.length }));
+    setAttr(p.formula, 'title', line?.symbols ?? null);
+    p.formula.classList.toggle('prose', !line);
+    const kinds = kindsOf(group.entries).filter((k) => k !== 'exact');
+    setText(p.mark, kinds.map((k) => word('certainty', k)).join(', '));
+    setText(p.share, percent(group.bytes / now.bytes));
+    setText(p.amount, bytes(group.bytes, now.unit));
+    setAttr(p.amount, 'title', bytesFull(group.bytes));
+    p.amount.dataset.bytes = group.bytes;
+    if (p.button.getAttribute('aria-expanded') === 'true') fillDetail(body);
+  }
+
+  // ---- its entries
+  function fillDetail(body) {
+    const { why, entries } = body.parts;
+    setText(why, has('component_why', body.group.component) ? word('component_why', body.group.component) : '');
+    keyed(entries, numbered(body.group.entries), (e) => e.key, makeEntry, fillEntry);
+  }
+
+  function makeEntry() {
+    const name = el('span', { class: 'entry-name' });
+    const mark = el('span', { class: 'mark' });
+    const amount = el('span', { class: 'entry-bytes' });
+    const symbols = el('div', { class: 'work-symbols' });
+    const values = el('div', { class: 'work-values' });
+    const result = el('div', { class: 'work-result' });
+    const factors = el('dl', { class: 'factors' });
+    const why = el('p', { class: 'entry-why' });
+    const source = el('span', { class: 'source' });
+    const work = el('div', { class: 'work', tabindex: '0', role: 'group' }, symbols, values, result);
+    const node = el('li', { class: 'entry' }, el('div', { class: 'entry-head' }, name, mark, amount), why, work, factors, source);
+    node.parts = { name, mark, amount, symbols, values, result, factors, why, source, work };
+    return node;
+  }
+
+  function fillEntry(node, entry) {
+    const p = node.parts;
+    setText(p.name, word('what', entry.what));
+    setText(p.mark, word('certainty', entry.kind));
+    p.mark.className = `mark ${entry.kind}`;
+    setText(p.amount, bytes(entry.bytes, now.unit));
+    setAttr(p.amount, 'title', bytesFull(entry.bytes));
+    p.amount.dataset.bytes = entry.bytes;
+    setAttr(p.work, 'aria-label', ui('working'));
+    setText(p.symbols, symbolLine(entry.formula));
+    setText(p.values, `= ${valueLine(entry.formula)}`);
+    setText(p.result, `= ${bytesFull(entry.bytes)}`);
+    keyed(p.factors, numbered(entry.formula), (f) => f.key, () => el('div', {}, el('dt', {}), el('dd', {})), (div, f) => {
+      setText(div.firstChild, f.symbol === String(f.value) ? f.symbol : `${f.symbol} = ${count(f.value)}`);
+      setText(div.lastChild, word('symbol', f.id));
+    });
+    const reason = has('why', entry.what) ? word('why', entry.what) : '';
+    setText(p.why, reason);
+    show(p.why, reason !== '');
+    const address = now.sources.get(entry.source)?.address;
+    keyed(p.source, [{ key: entry.source, address }], (s) => `${s.key}${s.address ? '+' : ''}`,
+      (s) => (s.address ? el('a', { href: s.address, rel: 'noopener noreferrer', target: '_blank' }) : el('span', {})),
+      (n) => setText(n, ui('source', { name: sourceText(entry.source) })));
+  }
+
+  // ---- phases
+  function fillPhases(report, phase) {
+    setAttr(phases, 'aria-label', ui('phases'));
+    keyed(phases, report.phases, (p) => p.id, (p) => {
+      const button = el('button', { type: 'button', class: 'phase' }, el('span', { class: 'phase-name' }), el('span', { class: 'phase-bytes' }));
+      button.addEventListener('click', () => onPhase(p.id));
+      return button;
+    }, (button, p) => {
+      const peak = p.id === report.peak.phase;
+      setText(button.firstChild, word('phase', p.id));
+      setText(button.lastChild, bytes(p.bytes, now.unit));
+      setAttr(button, 'aria-pressed', String(p.id === phase));
+      setAttr(button, 'title', `${peak ? `${ui('peak')} · ` : ''}${bytesFull(p.bytes)}`);
+      button.classList.toggle('is-peak', peak);
+    });
+  }
+
+  return {
+    open(key) {
+      const body = table.keyedNodes?.get(key);
+      if (!body) return;
+      open(body, true);
+      body.scrollIntoView({ block: 'nearest' });
+      body.parts.button.focus({ preventScroll: true });
+    },
+    update({ report, lists, unit, phase }) {
+      const at = report.phases.find((p) => p.id === phase) ?? report.phases.find((p) => p.id === report.peak.phase);
+      now = { unit, bytes: at.bytes, sources: new Map(lists.source.map((s) => [s.id, s])) };
+      fillPhases(report, at.id);
+      setText(caption, ui('ledger_caption', { phase: word('phase', at.id) }));
+      for (const h of heads) setText(h.node, ui(`col_${h.id}`));
+      const rows = groups(alive(report, at.id), lists); // in the bar's own order, so that nothing jumps
+      keyed(table, rows, (g) => g.key, makeRow, fillRow, head);
+      setText(totalName, at.id === report.peak.phase ? ui('total_peak', { phase: word('phase', at.id) }) : ui('total_phase', { phase: word('phase', at.id) }));
+      setText(totalBytes, bytes(at.bytes, unit));
+      setAttr(totalBytes, 'title', bytesExact(at.bytes));
+      totalBytes.dataset.bytes = at.bytes;
+      for (const m of marks) setText(m.text, ui(`legend_${m.kind}`));
+    },
+  };
+}
+
+// Equal ids in one list (two blocks of the same kind) stay apart by their number.
+function numbered(items) {
+  const seen = new Map();
+  return items.map((item) => {
+    const id = item.what ?? item.id;
+    const n = seen.get(id) ?? 0;
+    seen.set(id, n + 1);
+    return { ...item, key: `${id}#${n}` };
+  });
+}

@@ -1,0 +1,277 @@
+// Patch, normalise, compute, render. The state is a list of one or two scenarios and how they are shown.
+import { fillSentence, sentenceText, title } from './answer.js';
+import { makeAccuracy, makeFacts, makeNotes, makeRules } from './asides.js';
+import { makeCard } from './card.js';
+import { makeChapterPanel, makeChapters } from './chapters.js';
+import { makeTimeline } from './chart.js';
+import { makeCompare } from './compare.js';
+import { openCore } from './core.js';
+import { el, keyed, setAttr, setText, show } from './dom.js';
+import { tellHeight } from './embed.js';
+import { indexTables, valueReader } from './fields.js';
+import { makeForm } from './form.js';
+import { LANGS, getLang, preferredLang, setLang, ui } from './i18n.js';
+import { makeLedger } from './ledger.js';
+import { readLink, writeLink } from './link.js';
+import { getPath, isTree, leaves, same, withPatch } from './paths.js';
+import { readStored, store } from './stored.js';
+import { makeSlot, patchSlot } from './state.js';
+import { THEMES, makeTools } from './tools.js';
+import { UNITS } from './units.js';
+import { errorText, noticeText } from './texts.js';
+
+const $ = (id) => document.getElementById(id);
+const UI_KEYS = { lang: LANGS, theme: THEMES, unit: UNITS, embed: ['1'], chart: ['card', 'all'] };
+const SAY_AFTER = 700; // ms of quiet before the sentence is read out
+const SAME_ENTRY = 1000; // ms in which changes of one field are one entry of the history
+
+export async function start({ wasm, presets, accuracy }) {
+  const core = await openCore(wasm, presets);
+  const index = indexTables(core.tables());
+  const { lists } = index;
+  const embedded = new URLSearchParams(location.search).has('embed');
+
+  let slots = [];
+  let notices = [];
+  let phase = null;
+  let shown = { lang: null, theme: null, unit: null, embed: embedded ? '1' : null, chart: null }; // said by the address or a click
+
+  const lang = () => shown.lang ?? readStored('lang', LANGS) ?? preferredLang();
+  const theme = () => shown.theme ?? readStored('theme', THEMES) ?? 'auto';
+  const unit = () => shown.unit ?? readStored('unit', UNITS) ?? UNITS[0];
+
+  // ---- the address
+  let written = null;
+  let open = false; // an entry of the history that typing is still changing
+  let lastEntry = { path: null, at: 0 };
+
+  const linkOf = (list, extra = {}) => writeLink(list, { lang: shown.lang, theme: shown.theme, unit: shown.unit, ...extra }, presets, index);
+  const presetLink = (id) => linkOf([{ preset: id, scenario: presets.scenarios.find((s) => s.id === id).scenario }], { embed: embedded ? null : shown.embed });
+  const here = (extra) => linkOf(slots, extra);
+
+  function write(how) {
+    const hash = here({ embed: embedded ? null : shown.embed, chart: shown.chart });
+    if (hash === written || hash === location.hash) { written = location.hash; return; }
+    written = hash;
+    try {
+      history[how === 'push' ? 'pushState' : 'replaceState'](null, '', hash);
+    } catch { /* a sandboxed frame may not change its address; the state lives on */ }
+  }
+
+  function remember(settled, path) {
+    const now = Date.now();
+    const sameField = path !== null && path === lastEntry.path && now - lastEntry.at < SAME_ENTRY;
+    write(open || sameField ? 'replace' : 'push');
+    open = !settled;
+    lastEntry = { path, at: now };
+  }
+
+  // ---- changes
+  const baseOf = (slot) => presets.scenarios.find((s) => s.id === slot.preset)?.scenario ?? {};
+
+  // A patch is flat, paths and values; a scenario's variant may also nest.
+  const flat = (patch) => Object.fromEntries(Object.entries(patch).flatMap(([key, value]) =>
+    (isTree(value) && !index.byPath.has(key) ? [...leaves(value, [key])].map(([keys, v]) => [keys.join('.'), v]) : [[key, value]])));
+
+  function patch(changes, settled) {
+    const paths = Object.keys(changes);
+    slots = [patchSlot(core, index, slots[0], changes), ...slots.slice(1)];
+    if (paths.includes('task')) phase = null;
+    render();
+    if (!slots[0].error) remember(settled, paths.length === 1 ? paths[0] : null);
+    sayLater();
+  }
+
+  function openHash() {
+    const read = readLink(location.hash, UI_KEYS, presets, index);
+    shown = { lang: null, theme: null, unit: null, chart: null, embed: embedded ? '1' : null, ...read.ui };
+    if (!location.hash.replace(/^#/, '')) read.list = [firstSlot()];
+    slots = read.list.map((s) => makeSlot(core, index, s, { repair: true }));
+    notices = [...read.notices, ...slots.flatMap((s) => s.dropped.map((d) => ({ id: 'bad_value', key: d.path, value: d.value, error: d.error })))];
+    phase = null;
+    open = false;
+    lastEntry = { path: null, at: 0 };
+    document.documentElement.classList.toggle('embed', shown.embed === '1');
+    render();
+  }
+
+  // Nothing asked for: the first chapter that does not fit its card would be a riddle; the first scenario is a beginning.
+  const firstSlot = () => {
+    const first = presets.scenarios.find((s) => s.first) ?? presets.scenarios[0];
+    return first ? { preset: first.id, scenario: first.scenario } : { preset: null, scenario: {} };
+  };
+
+  function setUi(change) {
+    shown = { ...shown, ...change };
+    for (const [key, value] of Object.entries(change)) store(key, value);
+    render();
+    write('replace');
+  }
+
+  // ---- the parts
+  const pricesOf = (path, values) => new Map((core.options(slots[0].scenario, { [path]: values })[path] ?? []).map((p) => [p.value, p]));
+  const form = makeForm($('form'), {
+    index, presets,
+    actions: { patch, prices: pricesOf, reset: (path) => patch({ [path]: getPath(baseOf(slots[0]), path) }, true) },
+  });
+  const ledger = makeLedger($('ledger'), { onPhase: (id) => { phase = id; render(); } });
+  const card = makeCard($('card'), { onPick: (key) => { phase = null; render(); ledger.open(key); } });
+  const timeline = makeTimeline($('time'), { onPhase: (id) => { phase = id; render(); }, onComponent: light });
+  const compare = makeCompare($('compare'));
+  const facts = makeFacts($('facts'));
+  const notes = makeNotes($('notes-block'));
+  const rules = makeRules($('rules-block'));
+  const right = makeAccuracy($('accuracy'), accuracy);
+  const chapters = makeChapters($('chapters'), $('more'), { presets, linkOf: presetLink });
+  const panel = makeChapterPanel($('chapter'), {
+    presets,
+    onVariant: (p) => patch(flat(p), true),
+    onRestore: () => { slots = [makeSlot(core, index, { preset: slots[0].preset, scenario: baseOf(slots[0]) }, { repair: true }), ...slots.slice(1)]; phase = null; render(); remember(true, null); sayLater(); },
+  });
+  const pageAddress = () => location.href.replace(/[?#].*$/, '');
+  const tools = makeTools($('tools'), {
+    onUi: setUi,
+    link: () => pageAddress() + here({ lang: getLang() }),
+    snippet: () => `<iframe src="${(pageAddress() + here({ lang: getLang(), embed: '1' })).replaceAll('&', '&amp;')}" title="${ui('name')}" data-vram sandbox="allow-scripts" loading="lazy" width="100%" height="280" frameborder="0"></iframe>\n<script src="${pageAddress().replace(/[^/]*$/, '')}embed.js"></script>`,
+    report: () => JSON.stringify(slots[0].report, null, 2),
+    say,
+  });
+  const full = el('a', { class: 'full', target: '_blank', rel: 'noopener' });
+  $('answer').append(full);
+
+  // ---- the page
+  function render() {
+    setLang(lang());
+    const [slot] = slots;
+    const { report } = slot;
+    const u = unit();
+    const root = document.documentElement;
+    root.lang = getLang() === 'zh' ? 'zh-CN' : 'en';
+    setAttr(root, 'data-theme', theme() === 'auto' ? null : theme());
+    for (const node of document.querySelectorAll('[data-t]')) setText(node, ui(node.dataset.t));
+    for (const node of document.querySelectorAll('[data-label]')) setAttr(node, 'aria-label', ui(node.dataset.label));
+    setAttr(document.querySelector('[data-home]'), 'href', linkOf([{ preset: null, scenario: {} }]));
+    tools.update({ unit: u, theme: theme() });
+    showNotices();
+
+    const base = baseOf(slot);
+    const changed = slot.preset !== null && !same(slot.scenario, base);
+    const price = (p) => {
+      const r = core.estimate(p === null ? base : withPatch(slot.scenario, flat(p)));
+      return r.error ? null : { bytes: r.peak.bytes };
+    };
+    const isActive = (p) => Object.entries(flat(p)).every(([path, v]) => same(getPath(slot.scenario, path) ?? index.byPath.get(path)?.default, v));
+    chapters.update({ preset: slot.preset });
+    panel.update({ preset: slot.preset, price, isActive, changed, unit: u });
+
+    const valueOf = valueReader(index, slot.scenario, report?.scenario);
+    if (shown.embed !== '1') {
+      const context = { slot, base, valueOf, unit: u, prices: {} };
+      const wants = form.wants(context);
+      if (!slot.error) context.prices = core.options(slot.scenario, wants);
+      form.update(context);
+    }
+    if (!report) return;
+
+    fillSentence($('sentence'), report, presets, u);
+    document.title = title(report, presets, u);
+    root.classList.toggle('stale', slot.error !== null);
+    show($('stale'), slot.error !== null);
+    setText($('stale'), slot.error ? ui('stale', { why: errorText(slot.error) }) : '');
+    const all = { report, presets, lists, unit: u, phase, roles: report.entries.some((e) => e.role !== 'model' && e.component !== 'context') };
+    card.update(all);
+    ledger.update(all);
+    facts.update(all);
+    notes.update(all);
+    compare.update(all);
+    rules.update({ ...all, quoted: presets.scenarios.find((s) => s.id === slot.preset)?.quoted });
+    right.update();
+    if (shown.embed !== '1' || shown.chart === 'all') timeline.update({ ...all, usable: report.fits[0].usable_bytes });
+    setText(full, ui('full'));
+    setAttr(full, 'href', pageAddress() + here({ lang: shown.lang ?? getLang(), embed: null }));
+  }
+
+  function showNotices() {
+    const box = $('notice');
+    show(box, notices.length > 0);
+    if (!notices.length) return;
+    if (!box.firstChild) {
+      const close = el('button', { type: 'button', class: 'tool' });
+      close.addEventListener('click', () => { notices = []; render(); });
+      box.append(el('p', {}), el('ul', {}), close);
+    }
+    setText(box.firstChild, ui('notice'));
+    setText(box.lastChild, ui('close'));
+    keyed(box.children[1], notices.slice(0, 12).map((n, i) => ({ ...n, i })), (n) => `${n.i}${n.id}${n.key}`, () => el('li', {}), (li, n) => setText(li, noticeText(n)));
+  }
+
+  // ---- one polite voice
+  let timer = 0;
+  let quiet = 0;
+  function say(text) {
+    clearTimeout(timer);
+    setText($('status'), text);
+    $('status').classList.add('seen');
+    clearTimeout(quiet);
+    quiet = setTimeout(() => $('status').classList.remove('seen'), 2400);
+  }
+  function sayLater() {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      const [slot] = slots;
+      setText($('status'), slot.error ? errorText(slot.error) : sentenceText(slot.report, presets, unit()));
+    }, SAY_AFTER);
+  }
+
+  // ---- a segment, its row and its bar light together
+  function light(key) {
+    for (const node of document.querySelectorAll('.lit')) if (node.dataset.key !== key) node.classList.remove('lit');
+    document.documentElement.classList.toggle('lighting', Boolean(key));
+    if (key) for (const node of document.querySelectorAll(`[data-key="${CSS.escape(key)}"]`)) node.classList.add('lit');
+  }
+  for (const [type, on] of [['pointerover', true], ['focusin', true], ['pointerleave', false], ['focusout', false]]) {
+    $('main').addEventListener(type, (event) => {
+      const node = on ? event.target.closest?.('[data-key]') : null;
+      light(node?.dataset.key ?? null);
+    });
+  }
+
+  // menus close as menus do
+  const menus = [tools.menu, chapters.menu];
+  document.addEventListener('pointerdown', (event) => { for (const m of menus) if (m.open && !m.contains(event.target)) m.open = false; });
+  document.addEventListener('keydown', (event) => {
+    if (event.key !== 'Escape') return;
+    for (const m of menus) if (m.open) { m.open = false; m.querySelector('summary').focus(); }
+  });
+  chapters.menu.addEventListener('click', (event) => { if (event.target.closest('a')) chapters.menu.open = false; });
+  $('form').addEventListener('submit', (event) => event.preventDefault());
+  document.querySelector('[data-skip]').addEventListener('click', (event) => { event.preventDefault(); $('answer').focus(); });
+
+  const moved = () => { if (location.hash !== written) { written = location.hash; openHash(); } };
+  addEventListener('hashchange', moved);
+  addEventListener('popstate', moved);
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => timeline.redraw());
+  addEventListener('beforeprint', () => timeline.redraw());
+
+  openHash();
+  write('replace');
+  document.documentElement.classList.add('ready');
+  if (shown.embed === '1') tellHeight();
+}
+
+// ---- what the build put into the page
+function decode(base64) {
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i += 1) bytes[i] = text.charCodeAt(i);
+  return bytes;
+}
+
+const data = globalThis.vramData;
+start({ wasm: decode(data.wasm), presets: data.presets, accuracy: data.accuracy }).catch((error) => {
+  setLang(preferredLang());
+  const sentence = document.getElementById('sentence');
+  sentence.textContent = ui('broken', { why: String(error.message ?? error) });
+  document.documentElement.classList.add('ready', 'broken');
+  throw error;
+});

@@ -1,0 +1,47 @@
+// Readings of a report: sums and orders over its entries, nothing else. No document here.
+export const CONTEXT = 'context';
+
+export const keyOf = (entry) => `${entry.role}/${entry.component}`;
+export const alive = (report, phase) => report.entries.filter((e) => e.phases.includes(phase));
+const sum = (entries) => entries.reduce((s, e) => s + e.bytes, 0);
+
+// Entries by whose they are and which component, in the core's own order of roles and components.
+export function groups(entries, lists) {
+  const by = new Map();
+  for (const entry of entries) {
+    const key = keyOf(entry);
+    if (!by.has(key)) by.set(key, { key, role: entry.role, component: entry.component, entries: [] });
+    by.get(key).entries.push(entry);
+  }
+  const place = (list, id) => { const at = lists[list].indexOf(id); return at < 0 ? 999 : at; };
+  return [...by.values()]
+    .map((g) => ({ ...g, bytes: sum(g.entries), kind: mainKind(g.entries) }))
+    .sort((a, b) => place('role', a.role) - place('role', b.role) || place('component', a.component) - place('component', b.component));
+}
+
+// A group is what most of its bytes are.
+export function mainKind(entries) {
+  const by = {};
+  for (const e of entries) by[e.kind] = (by[e.kind] ?? 0) + e.bytes;
+  return Object.keys(by).sort((a, b) => by[b] - by[a])[0];
+}
+
+export const kindsOf = (entries) => [...new Set(entries.map((e) => e.kind))];
+
+// The most a component holds in any phase.
+export const mostOf = (report, component) =>
+  Math.max(...report.phases.map((p) => sum(alive(report, p.id).filter((e) => e.component === component))));
+
+// The peak without the context: `usable` has already given that away.
+export function need(report) {
+  return report.peak.bytes - sum(alive(report, report.peak.phase).filter((e) => e.component === CONTEXT));
+}
+
+export const contextAtPeak = (report) => report.peak.bytes - need(report);
+
+// The card of the scenario, as the presets know it; a stated memory counts.
+export function cardOf(report, presets) {
+  const fit = report.fits[0];
+  const preset = presets.gpus.find((g) => g.id === fit.gpu);
+  return { fit, name: preset?.name ?? fit.gpu, context: preset?.context_bytes ?? contextAtPeak(report), preset };
+}

@@ -1,0 +1,52 @@
+// One state: a list of one or two scenarios and how they are shown. A patch makes a new scenario; the core is asked;
+// what it refuses is kept beside the last good answer.
+import { isVisible, valueReader } from './fields.js';
+import { getPath, withPatch, withPath } from './paths.js';
+
+const MOST_REPAIRS = 40;
+
+// Removes what the core refuses, one path at a time, as long as `mayDrop` agrees. -> {scenario, report | error, dropped}
+export function settle(core, scenario, mayDrop) {
+  const dropped = [];
+  let now = scenario;
+  let report = core.estimate(now);
+  while (report.error && dropped.length < MOST_REPAIRS && mayDrop(report.error)) {
+    const path = longestSaid(now, report.error.path);
+    if (!path) break;
+    dropped.push({ path, value: getPath(now, path), error: report.error });
+    now = withPath(now, path, undefined);
+    report = core.estimate(now);
+  }
+  return report.error ? { scenario: now, error: report.error, dropped } : { scenario: now, report, dropped };
+}
+
+// An error may name a path deeper than what was said: "model.num_hidden_layers" of a preset's model. The longest said part of it.
+function longestSaid(scenario, path) {
+  const keys = (path ?? '').split('.').filter(Boolean);
+  for (; keys.length; keys.pop()) if (getPath(scenario, keys.join('.')) !== undefined) return keys.join('.');
+  return null;
+}
+
+export function makeSlot(core, index, { preset, scenario }, { repair }) {
+  const result = settle(core, scenario, () => repair);
+  return { preset, scenario: result.scenario, report: result.report ?? null, error: result.error ?? null, dropped: result.dropped };
+}
+
+// What the core refuses at a field that nobody sees (it belongs to another task or engine) is dropped silently:
+// the person changed something else.
+export function patchSlot(core, index, slot, patch) {
+  const scenario = withPatch(slot.scenario, patch);
+  const valueOf = valueReader(index, scenario, null);
+  const touched = Object.keys(patch);
+  const result = settle(core, scenario, (error) => {
+    const field = index.byPath.get(error.path);
+    return field !== undefined && !touched.includes(error.path) && !isVisible(field, valueOf);
+  });
+  return {
+    preset: slot.preset,
+    scenario: result.scenario,
+    report: result.report ?? slot.report, // the last good one stays on show
+    error: result.error ?? null,
+    dropped: result.dropped,
+  };
+}

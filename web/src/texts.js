@@ -1,0 +1,40 @@
+// Sentences made of the core's ids: values, errors, notes. The words are in i18n; here is only which word to take.
+import { has, ui, word } from './i18n.js';
+import { count } from './units.js';
+
+// A value's word: its own, or itself (formats and engines are called what they are called).
+export function valueWord(path, value) {
+  const id = String(value);
+  if (has('value', path, id)) return word('value', path, id);
+  if (typeof value === 'boolean') return word('value', 'boolean', id);
+  return id;
+}
+
+export const fieldLabel = (path) => (has('field', path, 'label') ? word('field', path, 'label') : path);
+export const fieldHelp = (path) => (has('field', path, 'help') ? word('field', path, 'help') : '');
+
+const readable = (value) => (typeof value === 'number' ? count(value) : typeof value === 'string' ? value : JSON.stringify(value));
+
+// An extract of what was given: never more than a line of it.
+export const extract = (value, most = 40) => {
+  const text = value === undefined || value === null ? '' : String(readable(value));
+  return text.length > most ? `${text.slice(0, most)}…` : text;
+};
+
+export function errorText(error) {
+  const vars = { path: error.path ?? '', field: error.path ? fieldLabel(error.path) : '', value: extract(error.value ?? error.text), min: extract(error.min), max: extract(error.max) };
+  const id = error.code === 'range' && error.min === undefined ? 'range_unknown' : error.code;
+  return word('error', id, vars);
+}
+
+export function noteText(note) {
+  const vars = Object.fromEntries((note.values ?? []).map((v, i) => [String(i), readable(v)]));
+  return word('note', note.id, vars);
+}
+
+export function noticeText(notice) {
+  const vars = { key: notice.key ?? '', value: extract(notice.value), why: notice.error ? errorText(notice.error) : '' };
+  return ui(`notice_${notice.id}`, vars);
+}
+
+export const sourceText = (id) => word('source', id);
