@@ -45,7 +45,7 @@ export function makeFacts(root) {
 }
 
 // Which component a rule of thumb speaks of, so that ours can stand beside it.
-const RULE_OF = { korthikanti_activations: 'activations' };
+const RULE_OF = { korthikanti_34sbh: 'activations' };
 
 // ---- rules of thumb of the core, and numbers that a scenario quotes: beside the account, never in it
 export function makeRules(root) {

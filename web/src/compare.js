@@ -4,7 +4,8 @@ import { ui, word } from './i18n.js';
 import { CONTEXT, alive, groups, need } from './reading.js';
 import { bytes, bytesFull } from './units.js';
 
-export function makeCompare(root) {
+// fitOn(gpu id): the scenario on that card, for cards that the report does not compare with by itself
+export function makeCompare(root, { fitOn }) {
   const caption = el('caption', { class: 'vh' });
   const heads = ['gpu', 'usable', 'verdict'].map((id) => ({ id, node: el('th', { scope: 'col', class: `col-${id}` }) }));
   const body = el('tbody', {});
@@ -34,9 +35,9 @@ export function makeCompare(root) {
     const bytesNeeded = need(report);
     const known = new Map(presets.gpus.map((g) => [g.id, g]));
     const own = report.fits[0].gpu;
-    const rows = report.fits
-      .filter((f) => known.has(f.gpu) || f.gpu === own)
-      .filter((f) => all || f.gpu === own || known.get(f.gpu)?.common)
+    const there = new Set(report.fits.map((f) => f.gpu));
+    const rest = presets.gpus.filter((g) => !there.has(g.id));
+    const rows = [...report.fits, ...(all ? rest.map((g) => fitOn(g.id)).filter(Boolean) : [])]
       .sort((a, b) => a.usable_bytes - b.usable_bytes || a.gpu.localeCompare(b.gpu));
     // One scale: the largest card shown, unless the need is larger, up to twice that card.
     const largest = Math.max(...rows.map((f) => f.usable_bytes));
@@ -62,9 +63,8 @@ export function makeCompare(root) {
       setText(p.verdict, f.verdict === 'no' ? ui('verdict_needs', { n: f.gpus_needed }) : word('verdict', f.verdict));
       p.verdict.dataset.cards = f.gpus_needed;
     });
-    const hidden = report.fits.length - rows.length;
-    show(more, all || hidden > 0);
-    setText(more, all ? ui('show_common') : ui('show_all', { n: report.fits.length }));
+    show(more, rest.length > 0);
+    setText(more, all ? ui('show_common') : ui('show_all', { n: presets.gpus.length }));
   }
 
   return { update(next) { last = next; draw(); } };

@@ -119,10 +119,10 @@ export function number(field, { id, describedby, onInput, onPick }) {
     update(next) {
       now = next;
       const stated = next.said ?? fallback(field); // a default that depends on others is only hinted at
-      const text = stated === undefined ? '' : String(stated);
+      const text = stated === undefined || stated === field.word ? '' : String(stated);
       const typing = document.activeElement === input && (input.value.trim() === '' || same(readValue(field, input.value), stated));
       if (!typing && input.value !== text) input.value = text;
-      input.placeholder = next.value === undefined || next.value === null ? ui('automatic') : String(next.value);
+      input.placeholder = next.value === undefined || next.value === null ? ui('automatic') : valueWord('word', next.value);
       setText(unitText, field.unit ? valueWord('unit', field.unit) : '');
       show(unitText, Boolean(field.unit));
       for (const step of steps) {

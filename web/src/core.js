@@ -16,21 +16,18 @@ export async function openCore(bytes, presets) {
   const encoder = new TextEncoder();
   const decoder = new TextDecoder();
 
-  // The length of the answer; negative: there is none.
-  function send(op, value) {
+  function call(op, value) {
     const text = encoder.encode(value === undefined ? '' : JSON.stringify(value));
     const at = c.vram_input(text.length);
-    if (!at) return -1;
+    if (!at) return { error: { code: 'too_large', path: '' } };
     new Uint8Array(c.memory.buffer, at, text.length).set(text); // a fresh view after each call
-    return c.vram_call(op, text.length);
-  }
-  function call(op, value) {
-    const length = send(op, value);
-    if (length < 0) return { error: { code: 'too_large', path: '' } };
+    const length = c.vram_call(op, text.length);
+    if (length < 0) return { error: { code: 'internal', path: '' } };
     return JSON.parse(decoder.decode(new Uint8Array(c.memory.buffer, c.vram_output(), length)));
   }
 
-  if (send(OP.presets, presets) < 0) throw new Error('the core refuses the presets');
+  const loaded = call(OP.presets, presets);
+  if (loaded.error) throw new Error(`presets: ${loaded.error.code}`);
   const core = {
     estimate: (scenario) => call(OP.estimate, scenario),
     // {path: [value, …]} -> {path: [{value, bytes, …} | {value, error}, …]}

@@ -1,11 +1,11 @@
 // What the core publishes about its fields, and how a text becomes a value of one. No range or list is written here.
 import { getPath } from './paths.js';
-import { readCount, readParameters } from './units.js';
+import { readCount } from './units.js';
 
 export function indexTables(tables) {
   const byPath = new Map(tables.fields.map((f) => [f.path, f]));
   // Fields whose value may be a tree of its own: model, gpu, the models of the RL roles.
-  const trees = tables.fields.filter((f) => f.type === 'model' || f.type === 'gpu').map((f) => f.path);
+  const trees = tables.fields.filter((f) => ['model', 'role_model', 'gpu'].includes(f.type)).map((f) => f.path);
   return { ...tables, byPath, trees };
 }
 
@@ -21,14 +21,16 @@ export function choices(field) {
   return field.type === 'enum' || field.type === 'names' ? field.values ?? [] : [];
 }
 
+// Shown when all of `when` hold, unless all of `unless` do.
 export function isVisible(field, valueOf) {
-  return (field.when ?? []).every((c) => c.values.includes(valueOf(c.path)));
+  const holds = (c) => c.values.some((v) => String(v) === String(valueOf(c.path)));
+  return (field.when ?? []).every(holds) && !(field.unless?.length && field.unless.every(holds));
 }
 
 // Text from a box or a link. What cannot be read stays text and is refused by name.
 export function readValue(field, text) {
   switch (field.type) {
-    case 'integer': case 'number': return text.trim() === '' ? undefined : readCount(text);
+    case 'integer': case 'number': return text.trim() === '' ? undefined : text.trim() === field.word ? field.word : readCount(text);
     case 'boolean': return { true: true, false: false, 1: true, 0: false }[text] ?? text;
     case 'names': return (field.values ?? []).includes(text) ? text : text.split(/[\s,]+/).filter(Boolean);
     default: return text;
@@ -40,6 +42,7 @@ export function refuse(field, value) {
   const error = (code) => ({ code, path: field.path, value, min: field.min, max: field.max });
   switch (field.type) {
     case 'integer': case 'number':
+      if (field.word !== undefined && value === field.word) return null;
       if (typeof value !== 'number' || (field.type === 'integer' && !Number.isInteger(value))) return error('type');
       return (field.min !== undefined && value < field.min) || (field.max !== undefined && value > field.max) ? error('range') : null;
     case 'boolean': return typeof value === 'boolean' ? null : error('type');
@@ -51,5 +54,3 @@ export function refuse(field, value) {
 // What holds for a path now: said, else as the core filled it in, else the default.
 export const valueReader = (index, scenario, normalised) => (path) =>
   getPath(scenario, path) ?? (normalised && getPath(normalised, path)) ?? fallback(index.byPath.get(path));
-
-export { readParameters };

@@ -24,7 +24,7 @@ export function makeForm(root, { index, presets, actions }) {
     const reset = el('button', { type: 'button', class: 'reset', hidden: true }, '↺');
     const common = { labelledby: label.id, describedby: note.id, onPick: pick(path), onInput: type(path) };
     let control;
-    if (field.type === 'model') control = roleControl(field, { ...common, presets, pricesOf: actions.prices });
+    if (field.type === 'role_model') control = roleControl(field, { ...common, presets, pricesOf: actions.prices });
     else if (field.type === 'names') control = names(field, common);
     else if (choices(field).length) control = chips(field, common);
     else {
@@ -66,11 +66,11 @@ export function makeForm(root, { index, presets, actions }) {
     el('div', { class: 'gpu-row' }, gpuCombo.node, el('span', { class: 'times', 'aria-hidden': 'true' }, '×'), gpusLabel, gpusInput), gpuNote);
 
   function gpuItems() {
-    const fits = new Map((now.slot.report?.fits ?? []).map((f) => [f.gpu, f]));
+    const prices = actions.prices('gpu', presets.gpus.map((g) => g.id));
     return presets.gpus.map((g) => {
-      const fit = fits.get(g.id);
-      return { value: g.id, label: g.name, group: g.vendor, sub: bytesShort(g.memory_marketed_bytes ?? g.memory_bytes, 'GiB').replace('GiB', 'GB'),
-        right: fit ? ui(`verdict_short_${fit.verdict}`, { n: fit.gpus_needed }) : '', verdict: fit?.verdict, title: fit ? bytesFull(fit.usable_bytes) : null };
+      const fit = prices.get(g.id);
+      const word = fit && !fit.error ? ui(`verdict_short_${fit.verdict}`, { n: fit.gpus_needed }) : ui('refused');
+      return { value: g.id, label: g.name, group: g.vendor, sub: bytesShort(g.memory_bytes, now.unit), right: word, title: `${g.vendor} · ${bytesFull(g.memory_bytes)}` };
     });
   }
 

@@ -22,6 +22,7 @@ import { errorText, noticeText } from './texts.js';
 
 const $ = (id) => document.getElementById(id);
 const UI_KEYS = { lang: LANGS, theme: THEMES, unit: UNITS, embed: ['1'], chart: ['card', 'all'] };
+const LANDING = 'one-a100'; // the scenario of a page opened without an address
 const SAY_AFTER = 700; // ms of quiet before the sentence is read out
 const SAME_ENTRY = 1000; // ms in which changes of one field are one entry of the history
 
@@ -95,9 +96,9 @@ export async function start({ wasm, presets, accuracy }) {
     render();
   }
 
-  // Nothing asked for: the first chapter that does not fit its card would be a riddle; the first scenario is a beginning.
+  // Nothing asked for: the story that the chapters unfold.
   const firstSlot = () => {
-    const first = presets.scenarios.find((s) => s.first) ?? presets.scenarios[0];
+    const first = presets.scenarios.find((s) => s.id === LANDING) ?? presets.scenarios[0];
     return first ? { preset: first.id, scenario: first.scenario } : { preset: null, scenario: {} };
   };
 
@@ -117,7 +118,7 @@ export async function start({ wasm, presets, accuracy }) {
   const ledger = makeLedger($('ledger'), { onPhase: (id) => { phase = id; render(); } });
   const card = makeCard($('card'), { onPick: (key) => { phase = null; render(); ledger.open(key); } });
   const timeline = makeTimeline($('time'), { onPhase: (id) => { phase = id; render(); }, onComponent: light });
-  const compare = makeCompare($('compare'));
+  const compare = makeCompare($('compare'), { fitOn: (id) => core.estimate({ ...slots[0].report.scenario, gpu: id }).fits?.[0] ?? null });
   const facts = makeFacts($('facts'));
   const notes = makeNotes($('notes-block'));
   const rules = makeRules($('rules-block'));
