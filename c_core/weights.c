@@ -39,7 +39,7 @@ static bool has_experts(const vram_model *model)
  * transformers stacks in one parameter; the others pack experts and leave routers; published MXFP4 models pack the experts only. */
 static bool packed(const vram_format_row *format, bool experts, const vram_tensor *t)
 {
-    bool matrix = (t->linear || t->stacked) && !t->bias && !t->buffer;
+    bool matrix = (t->linear || t->stacked) && t->columns > 1 && !t->bias && !t->buffer;
     if (!matrix || t->part == VRAM_PART_HEAD || t->part == VRAM_PART_EMBEDDING) return false;
     switch (format->scheme) {
     case VRAM_SCHEME_NF4:
