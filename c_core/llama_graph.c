@@ -1,0 +1,728 @@
+/* llama_graph.c -- llama.cpp's compute graph of one micro-batch, as far as memory goes: which tensors, how large, read by whom, in what order.
+ *
+ * A layer is described from its vram_layer, with the operations in the order in which llama.cpp's own graph has them (the order decides
+ * which holes the allocator finds). What families do differently and no field of the model says is in the table of families.
+ * Source: llama.cpp v0.5.0, src/llama-graph.cpp (build_attn, build_attn_mha, build_ffn, build_moe_ffn, build_rs) and src/models/;
+ * ggml/src/ggml-cuda/ggml-cuda.cu (graph_optimize: what fused kernels keep alive; supports_op), fattn.cu (16-bit copies of quantised caches). */
+#include "llama_graph.h"
+
+#include <string.h>
+
+/* What lives across layers */
+enum {
+    STREAM = GGML_STREAM, CARRIED = GGML_CARRIED, POSITIONS, OUTPUT_IDS,
+    K_IDS, V_IDS, MASK, K_ROTATION, V_ROTATION,
+    WINDOW_K_IDS, WINDOW_V_IDS, WINDOW_MASK, WINDOW_K_ROTATION, WINDOW_V_ROTATION,
+    STATE_IDS, SCALES
+};
+
+/* How a family departs from Llama */
+enum {
+    ROPE_IN_WINDOWS = 1 << 0,    /* layers that see everything have no rotary embedding (Cohere 2, EXAONE 4) */
+    ROPE_3_OF_4 = 1 << 1,        /* every fourth layer has none (SmolLM 3) */
+    NO_ROPE = 1 << 2,            /* none at all (Granite hybrid, Jamba, Nemotron-H) */
+    PLAIN_WEIGHTS = 1 << 3,      /* the experts' weights are not normalised */
+    SOFTMAX_AFTER = 1 << 4,      /* softmax over the chosen experts only (gpt-oss) */
+    WEIGHTS_FIRST = 1 << 5,      /* experts' inputs are weighted, not their outputs (Llama 4) */
+    EXPERT_GROUPS = 1 << 6,      /* experts are chosen by groups (DeepSeek-V3) */
+    SCALED_WEIGHTS = 1 << 7,     /* and their weights scaled */
+    ADD_FFN_TO_STREAM = 1 << 8,  /* parallel blocks: stream first, attention last (Cohere) */
+    SPLIT_EXPERTS_BESIDE = 1 << 9, /* dense MLP and experts side by side, each with its norms (Gemma 4) */
+    V_NORM = 1 << 10,            /* values are normed (Gemma 4) */
+    NORM_AFTER_ROPE = 1 << 11,   /* q and k are normed after the rotation, in place (Llama 4) */
+    REPEAT_KEYS = 1 << 12,       /* delta net: keys are repeated for the values' heads (Qwen3-Next) */
+    SHARED_FIRST = 1 << 13,      /* the shared expert comes before the others */
+    OUTPUTS_LATE = 1 << 14,      /* rows of the outputs are picked after the last layer */
+    NO_SPLIT_GATE = 1 << 15,     /* experts' gate and up are one tensor in the file (Gemma 4) */
+    FFN_IN_STREAM = 1 << 16      /* the residual is the first operand of the addition (Phi-3, LFM2) */
+};
+
+typedef struct { const char *type; unsigned traits; } family;
+static const family families[] = {
+    {"cohere", ADD_FFN_TO_STREAM}, {"cohere2", ADD_FFN_TO_STREAM | ROPE_IN_WINDOWS}, {"exaone4", ROPE_IN_WINDOWS}, {"smollm3", ROPE_3_OF_4},
+    {"granitemoehybrid", NO_ROPE}, {"jamba", NO_ROPE | PLAIN_WEIGHTS}, {"nemotron_h", NO_ROPE}, {"bloom", NO_ROPE}, {"mpt", NO_ROPE}, {"gpt2", NO_ROPE},
+    {"opt", NO_ROPE}, {"gpt_bigcode", NO_ROPE}, {"olmoe", PLAIN_WEIGHTS}, {"qwen2_moe", PLAIN_WEIGHTS}, {"deepseek_v2", PLAIN_WEIGHTS}, {"deepseek", PLAIN_WEIGHTS},
+    {"gpt_oss", SOFTMAX_AFTER}, {"llama4_text", WEIGHTS_FIRST | PLAIN_WEIGHTS | NORM_AFTER_ROPE | ROPE_IN_WINDOWS},
+    {"llama4", WEIGHTS_FIRST | PLAIN_WEIGHTS | NORM_AFTER_ROPE | ROPE_IN_WINDOWS},
+    {"deepseek_v3", EXPERT_GROUPS | SCALED_WEIGHTS}, {"glm4_moe_lite", SCALED_WEIGHTS}, {"glm4_moe", SCALED_WEIGHTS}, {"kimi_k2", SCALED_WEIGHTS},
+    {"gemma4", SPLIT_EXPERTS_BESIDE | V_NORM | NO_SPLIT_GATE}, {"gemma4_text", SPLIT_EXPERTS_BESIDE | V_NORM | NO_SPLIT_GATE},
+    {"qwen3_next", REPEAT_KEYS}, {"phi3", FFN_IN_STREAM}, {"lfm2", FFN_IN_STREAM}, {"lfm2_moe", FFN_IN_STREAM},
+};
+
+static unsigned traits_of(const vram_model *model)
+{
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (strcmp(families[i].type, model->model_type) == 0) return families[i].traits;
+    return 0;
+}
+
+typedef struct {
+    ggml_graph *g;
+    const vram_model *m;
+    const llama_batch *b;
+    unsigned traits;
+    bool two_caches;        /* windowed layers have their own */
+    double hidden;
+    double tokens;          /* of the micro-batch */
+    double rows;            /* tokens here: all, or those whose logits are wanted */
+    int64_t layer;
+    int carried;            /* state that the next layer will read, made already */
+    bool carried_made;
+} net;
+
+#define SOURCES(...) (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), (const int[]){__VA_ARGS__}
+#define V(tensor) ((tensor) | GGML_VIEW)
+
+static bool trait(const net *n, unsigned t) { return (n->traits & t) != 0; }
+
+/* ------------------------------------------------------------------------------------------------------- operations -- */
+
+/* weight x `x`: a new tensor of `width` numbers a row */
+static int multiply(net *n, int x, double width) { return ggml_graph_op(n->g, false, ggml_f32(width, n->rows, 1), SOURCES(x)); }
+
+static int same(net *n, bool in_place, int x) { return ggml_graph_op(n->g, in_place, n->g->tensor[x & ~GGML_VIEW].of, SOURCES(x)); }
+
+static int shaped(net *n, bool in_place, ggml_shape shape, int x) { return ggml_graph_op(n->g, in_place, shape, SOURCES(x)); }
+
+static int add(net *n, int a, int b) { return ggml_graph_op(n->g, true, n->g->tensor[a & ~GGML_VIEW].of, SOURCES(a, b)); }
+
+/* RMS norm may work in place, LayerNorm may not; the factors of its weight always */
+static int norm(net *n, ggml_shape shape, int x)
+{
+    bool rms = n->m->norm == VRAM_NORM_RMS || n->m->norm == VRAM_NORM_RMS_BARE;
+    int y = shaped(n, rms, shape, x);
+    return n->m->norm == VRAM_NORM_RMS_BARE || n->m->norm == VRAM_NORM_LAYER_BARE ? y : same(n, true, y);
+}
+
+static int norm_rows(net *n, int x) { return norm(n, ggml_f32(n->hidden, n->rows, 1), x); }
+
+/* Only the rows whose logits are wanted */
+static int pick(net *n, int x, double width) { return ggml_graph_op(n->g, false, ggml_f32(width, n->b->outputs, 1), SOURCES(x, OUTPUT_IDS)); }
+
+/* ---------------------------------------------------------------------------------------------------------- attention -- */
+
+typedef struct {
+    int k_ids, v_ids, mask, k_rotation, v_rotation;
+    double cells;           /* of one stream */
+} cache;
+
+static bool windowed(const net *n, const vram_attention *a) { return n->two_caches && a->window > 0; }
+
+static cache cache_of(const net *n, const vram_attention *a)
+{
+    if (windowed(n, a)) return (cache){WINDOW_K_IDS, WINDOW_V_IDS, WINDOW_MASK, WINDOW_K_ROTATION, WINDOW_V_ROTATION, n->b->window_cells};
+    return (cache){K_IDS, V_IDS, MASK, K_ROTATION, V_ROTATION, n->b->cells};
+}
+
+static bool rotary(const net *n, const vram_attention *a)
+{
+    if (n->m->position != VRAM_POSITION_ROTARY || trait(n, NO_ROPE)) return false;
+    if (trait(n, ROPE_IN_WINDOWS) && n->two_caches) return a->window > 0;
+    return !(trait(n, ROPE_3_OF_4) && n->layer % 4 == 3);
+}
+
+/* Quantised caches are rotated by a Hadamard matrix, when heads are whole times 64 wide (llama-kv-cache.cpp, attn_rot) */
+static bool rotated(vram_format format, double head_dim) { return vram_format_get(format)->block > 1 && head_dim / 64 == vram_ceil_div(head_dim, 64); }
+
+/* norm of each head, rotation, rotation of a quantised cache; `from` is a projection of `heads` heads */
+static int heads_of(net *n, const vram_attention *a, const cache *c, int from, double heads)
+{
+    ggml_shape shape = ggml_f32((double)a->head_dim, heads, n->rows);
+    bool wide = a->qk_norm == VRAM_QK_NORM_WIDTH, bare = a->qk_norm == VRAM_QK_NORM_BARE, late = trait(n, NORM_AFTER_ROPE);
+    bool by_head = a->qk_norm != VRAM_QK_NORM_NONE && !wide && !late;
+    int x = from | GGML_VIEW;
+    if (wide) x = V(same(n, true, shaped(n, true, n->g->tensor[from & ~GGML_VIEW].of, from)));
+    if (by_head) x = shaped(n, n->m->norm == VRAM_NORM_RMS, shape, x);
+    if (by_head && !bare) x = same(n, true, x);
+    if (rotary(n, a)) x = ggml_graph_op(n->g, true, shape, SOURCES(x, POSITIONS));
+    if (late && rotary(n, a) && a->qk_norm != VRAM_QK_NORM_NONE) x = shaped(n, true, shape, x);
+    if (rotated(n->b->k_type, (double)a->head_dim)) x = ggml_graph_op(n->g, false, shape, SOURCES(c->k_rotation, V(x)));
+    return x;
+}
+
+static int values_of(net *n, const vram_attention *a, const cache *c, int from)
+{
+    ggml_shape shape = ggml_f32((double)a->v_head_dim, (double)a->kv_heads, n->rows);
+    int x = V(from);
+    if (trait(n, V_NORM)) x = shaped(n, true, shape, x);
+    if (rotated(n->b->v_type, (double)a->v_head_dim)) x = ggml_graph_op(n->g, false, shape, SOURCES(c->v_rotation, V(x)));
+    return x;
+}
+
+/* Caches of another type than fp16 are copied to 16 bit for the flash kernels, into the room behind the result */
+static double flash_copies(const net *n, double cells, double k_width, double v_width)
+{
+    double streams = n->b->streams, bytes = 0;
+    if (n->b->k_type != VRAM_FORMAT_FP16) bytes += vram_round_up(2 * cells * streams * k_width, 128);
+    if (n->b->v_type != VRAM_FORMAT_FP16 && v_width > 0) bytes += vram_round_up(2 * cells * streams * v_width, 128);
+    return bytes;
+}
+
+/* Scores and values: one fused kernel, or scores of every head and cell in fp32 */
+static int attend(net *n, const vram_attention *a, const cache *c, int q)
+{
+    double heads = (double)a->heads, v = (double)a->v_head_dim, kv = (double)a->kv_heads;
+    ggml_shape out = ggml_f32(v, heads, n->rows);
+    if (n->b->flash) {
+        out.bytes += flash_copies(n, c->cells, kv * (double)a->head_dim, kv * v);
+        int o = ggml_graph_op(n->g, false, out, SOURCES(V(q), c->mask));
+        if (!rotated(n->b->v_type, v)) return V(o);
+        return V(ggml_graph_op(n->g, false, ggml_f32(v, heads, n->rows), SOURCES(c->v_rotation, V(o))));
+    }
+    int scores = ggml_graph_op(n->g, false, ggml_f32(c->cells, n->rows, heads), SOURCES(V(q)));
+    scores = ggml_graph_op(n->g, true, ggml_f32(c->cells, n->rows, heads), SOURCES(scores, c->mask));
+    int o = shaped(n, false, ggml_f32(v, n->rows, heads), scores);
+    o = shaped(n, false, ggml_f32(v * heads, n->rows, 1), V(o));
+    if (!rotated(n->b->v_type, v)) return o;
+    return V(ggml_graph_op(n->g, false, ggml_f32(v, heads, n->rows), SOURCES(c->v_rotation, V(o))));
+}
+
+/* q, k, v and the writing of the cache; returns q. With two caches k comes before v (build_attn of _iswa), else after. */
+static int queries(net *n, const vram_attention *a, const cache *c, int x)
+{
+    double q_width = (double)(a->heads * a->head_dim) * (a->output_gate ? 2 : 1), k_width = (double)(a->kv_heads * a->head_dim), v_width = (double)(a->kv_heads * a->v_head_dim);
+    int q, k = GGML_NONE, v = GGML_NONE;
+    if (a->fused_qkv) {
+        int qkv = multiply(n, x, q_width + k_width + v_width);
+        q = heads_of(n, a, c, V(qkv), (double)a->heads);
+        if (!n->two_caches) v = values_of(n, a, c, qkv);
+        k = heads_of(n, a, c, V(qkv), (double)a->kv_heads);
+        if (n->two_caches) v = values_of(n, a, c, qkv);
+    } else {
+        q = heads_of(n, a, c, multiply(n, x, q_width), (double)a->heads);
+        if (!a->shares_cache && !n->two_caches) v = values_of(n, a, c, multiply(n, x, v_width));
+        if (!a->shares_cache) {
+            int projected = multiply(n, x, k_width);
+            k = heads_of(n, a, c, projected, (double)a->kv_heads);
+            if (n->two_caches) v = values_of(n, a, c, a->k_is_v ? projected : multiply(n, x, v_width));
+        }
+    }
+    if (k >= 0) ggml_graph_use(n->g, SOURCES(V(k), c->k_ids));
+    if (v >= 0) ggml_graph_use(n->g, SOURCES(V(v), c->v_ids));
+    return q;
+}
+
+/* The gate of Qwen3-Next is the second half of the wide query projection: kept until the heads are done */
+static int gated_queries(net *n, const vram_attention *a, const cache *c, int x, int *wide)
+{
+    double k_width = (double)(a->kv_heads * a->head_dim);
+    *wide = multiply(n, x, (double)(2 * a->heads * a->head_dim));
+    int q = heads_of(n, a, c, V(*wide), (double)a->heads);
+    int v = values_of(n, a, c, multiply(n, x, (double)(a->kv_heads * a->v_head_dim)));
+    int k = heads_of(n, a, c, multiply(n, x, k_width), (double)a->kv_heads);
+    ggml_graph_use(n->g, SOURCES(V(k), c->k_ids));
+    ggml_graph_use(n->g, SOURCES(V(v), c->v_ids));
+    return q;
+}
+
+/* DeepSeek's latent attention with the key's up-projection absorbed: every head reads one latent of kv_lora_rank + rope numbers */
+static int latent_attention(net *n, const vram_attention *a, int x)
+{
+    cache c = cache_of(n, a);
+    double h = (double)a->heads, rope = (double)a->qk_rope_head_dim, nope = (double)a->qk_nope_head_dim, rank = (double)a->kv_lora_rank, v = (double)a->v_head_dim;
+    int q = x;
+    if (a->q_lora_rank > 0) {
+        q = multiply(n, q, (double)a->q_lora_rank);
+        q = same(n, true, same(n, true, q));
+    }
+    q = multiply(n, q, h * (nope + rope));
+    int absorbed = shaped(n, false, ggml_f32(rank, n->rows, h), V(q));
+    int q_rope = ggml_graph_op(n->g, true, ggml_f32(rope, h, n->rows), SOURCES(V(q), POSITIONS));
+    int query = ggml_graph_op(n->g, false, ggml_f32(rank + rope, h, n->rows), SOURCES(V(absorbed), q_rope));
+    int kv = multiply(n, x, rank + rope);
+    int latent = same(n, true, shaped(n, true, ggml_f32(rank, n->rows, 1), V(kv)));
+    int k_rope = ggml_graph_op(n->g, true, ggml_f32(rope, 1, n->rows), SOURCES(V(kv), POSITIONS));
+    int key = ggml_graph_op(n->g, false, ggml_f32(rank + rope, 1, n->rows), SOURCES(V(latent), k_rope));
+    ggml_graph_use(n->g, SOURCES(V(key), c.k_ids));
+    if (n->b->flash) {
+        ggml_shape out = ggml_f32(rank, h, n->rows);
+        out.bytes += flash_copies(n, c.cells, rank + rope, 0);
+        int o = ggml_graph_op(n->g, false, out, SOURCES(V(query), c.mask));
+        o = shaped(n, false, ggml_f32(v, n->rows, h), V(o));
+        return V(shaped(n, false, ggml_f32(v, h, n->rows), V(o)));
+    }
+    int scores = ggml_graph_op(n->g, false, ggml_f32(c.cells, n->rows, h), SOURCES(V(query)));
+    scores = ggml_graph_op(n->g, true, ggml_f32(c.cells, n->rows, h), SOURCES(scores, c.mask));
+    int values = ggml_graph_op(n->g, false, ggml_typed(vram_format_bytes(n->b->k_type), c.cells, rank, n->b->streams), 0, NULL);
+    int o = ggml_graph_op(n->g, false, ggml_f32(rank, n->rows, h), SOURCES(values, scores));
+    o = shaped(n, false, ggml_f32(v, n->rows, h), o);
+    return shaped(n, false, ggml_f32(v * h, n->rows, 1), V(o));
+}
+
+/* Attention up to the heads' output, before its projection */
+static int attention_heads(net *n, const vram_attention *a, int x)
+{
+    if (a->type == VRAM_MIXER_MLA) return latent_attention(n, a, x);
+    cache c = cache_of(n, a);
+    if (!a->output_gate) return attend(n, a, &c, queries(n, a, &c, x));
+    int wide, q = gated_queries(n, a, &c, x, &wide), o = attend(n, a, &c, q);
+    int gate = shaped(n, false, ggml_f32((double)(a->heads * a->v_head_dim), n->rows, 1), V(wide));
+    gate = same(n, true, gate);
+    return ggml_graph_op(n->g, true, ggml_f32((double)(a->heads * a->v_head_dim), n->rows, 1), SOURCES(V(o), gate));
+}
+
+/* ------------------------------------------------------------------------------------------------------------- state -- */
+
+/* The convolution's columns of every sequence; in llama.cpp's order of nodes some graphs read them before the layer before is done */
+static int read_columns(net *n, const vram_state *s)
+{
+    vram_state_shape shape = vram_state_size(s);
+    return ggml_graph_op(n->g, false, ggml_f32(shape.conv_channels * ((double)s->conv_kernel - 1), n->b->sequences, 1), SOURCES(STATE_IDS));
+}
+
+static const vram_layer *layer_at(const net *n, int64_t layer) { return layer < n->m->layers ? &n->m->kind[n->m->layer_kind[layer]] : NULL; }
+
+/* Mamba and short convolutions read the next layer's columns ahead; delta nets and Falcon-H1 do not. */
+static bool reads_ahead(const vram_layer *layer)
+{
+    if (!layer || layer->attention.type != VRAM_MIXER_NONE) return false;
+    return layer->state.type == VRAM_STATE_MAMBA1 || layer->state.type == VRAM_STATE_MAMBA2 || layer->state.type == VRAM_STATE_SHORT_CONV;
+}
+
+static void read_ahead(net *n)
+{
+    const vram_layer *next = layer_at(n, n->layer + 1);
+    if (!reads_ahead(next) || n->carried_made) return;
+    n->carried = read_columns(n, &next->state);
+    n->carried_made = true;
+}
+
+static int columns_here(net *n, const vram_state *s) { return n->layer > 0 && reads_ahead(layer_at(n, n->layer)) ? CARRIED : read_columns(n, s); }
+
+/* columns of the past and of this batch, one after the other, and the convolution over them */
+static int convolve(net *n, const vram_state *s, int columns, int from, bool bias, bool activation)
+{
+    vram_state_shape shape = vram_state_size(s);
+    double past = ((double)s->conv_kernel - 1) * n->b->sequences;
+    int joined = ggml_graph_op(n->g, false, ggml_f32(n->tokens + past, shape.conv_channels, 1), SOURCES(V(columns), V(from)));
+    int x = shaped(n, false, ggml_f32(shape.conv_channels, n->tokens, 1), joined);
+    if (bias) x = same(n, true, x);
+    return activation ? same(n, true, x) : x;
+}
+
+static double state_numbers(const net *n, const vram_state *s)
+{
+    vram_state_shape shape = vram_state_size(s);
+    return shape.channels * shape.numbers * n->b->sequences;
+}
+
+/* build_mamba_layer: returns the output of the mixer, before the residual */
+static int mamba1(net *n, const vram_state *s, int columns, int x)
+{
+    double inner = (double)s->inner, t = n->tokens;
+    int in = multiply(n, x, 2 * inner);
+    int conv = convolve(n, s, columns, in, s->conv_bias, true);
+    int dbc = multiply(n, conv, (double)(s->dt_rank + 2 * s->state));
+    int dt = shaped(n, false, ggml_f32((double)s->dt_rank, t, 1), V(dbc)), b = V(dbc), c = V(dbc);
+    if (s->inner_norms) {
+        dt = same(n, true, shaped(n, true, ggml_f32((double)s->dt_rank, t, 1), V(dbc)));
+        b = same(n, true, shaped(n, true, ggml_f32((double)s->state, t, 1), V(dbc)));
+        c = same(n, true, shaped(n, true, ggml_f32((double)s->state, t, 1), V(dbc)));
+    }
+    dt = same(n, true, multiply(n, dt, inner));
+    int scan = ggml_graph_op(n->g, false, ggml_f32(inner * t + state_numbers(n, s), 1, 1), SOURCES(V(conv), dt, b, c));
+    ggml_graph_use(n->g, SOURCES(V(scan)));
+    read_ahead(n);
+    int z = shaped(n, false, ggml_f32(inner, t, 1), V(in));
+    int y = same(n, true, conv);
+    y = ggml_graph_op(n->g, true, ggml_f32(inner, t, 1), SOURCES(V(scan), y));
+    y = ggml_graph_op(n->g, false, ggml_f32(inner, t, 1), SOURCES(z, y));
+    return multiply(n, y, n->hidden);
+}
+
+/* build_mamba2_layer up to the scan; what follows is asked for later, by whoever needs the output */
+typedef struct { int in, conv, scan; } mamba2_parts;
+
+static mamba2_parts mamba2_scan(net *n, const vram_state *s, int columns, int x)
+{
+    double inner = (double)s->inner, heads = (double)s->heads, t = n->tokens, channels = inner + 2 * (double)(s->groups * s->state);
+    mamba2_parts p;
+    p.in = multiply(n, x, inner + channels + heads);
+    p.conv = convolve(n, s, columns, p.in, s->conv_bias, true);
+    int dt = same(n, true, shaped(n, false, ggml_f32(heads, t, 1), V(p.in)));
+    p.scan = ggml_graph_op(n->g, false, ggml_f32(inner * t + state_numbers(n, s), 1, 1), SOURCES(V(p.conv), dt, V(p.conv), V(p.conv)));
+    ggml_graph_use(n->g, SOURCES(V(p.scan)));
+    return p;
+}
+
+static int mamba2_out(net *n, const vram_state *s, mamba2_parts p)
+{
+    ggml_shape heads = ggml_f32((double)s->head_dim, (double)s->heads, n->tokens);
+    int z = shaped(n, false, heads, V(p.in));
+    int y = shaped(n, true, heads, V(p.conv));
+    y = ggml_graph_op(n->g, true, heads, SOURCES(V(p.scan), y));
+    y = ggml_graph_op(n->g, false, heads, SOURCES(z, y));
+    if (s->gated_norm) y = same(n, true, shaped(n, true, ggml_f32((double)(s->inner / s->groups), (double)s->groups, n->tokens), V(y)));
+    return multiply(n, V(y), n->hidden);
+}
+
+/* models/lfm2.cpp, build_shortconv_block */
+static int short_convolution(net *n, const vram_state *s, int columns, int x)
+{
+    ggml_shape rows = ggml_f32(n->hidden, n->tokens, 1);
+    int bcx = multiply(n, V(x), 3 * n->hidden);
+    int bx = ggml_graph_op(n->g, true, rows, SOURCES(V(bcx), V(bcx)));
+    double past = ((double)s->conv_kernel - 1) * n->b->sequences;
+    int joined = ggml_graph_op(n->g, false, ggml_f32(n->tokens + past, n->hidden, 1), SOURCES(V(columns), V(bx)));
+    ggml_graph_use(n->g, SOURCES(V(joined)));
+    read_ahead(n);
+    int y = shaped(n, false, rows, joined);
+    y = ggml_graph_op(n->g, true, rows, SOURCES(V(bcx), y));
+    return V(multiply(n, y, n->hidden));
+}
+
+/* models/qwen35.cpp, qwen3next.cpp, delta-net-base.cpp with the fused kernel */
+static int gated_delta(net *n, const vram_state *s, int x)
+{
+    double t = n->tokens, key = (double)(s->key_heads * s->key_head_dim), value = (double)(s->heads * s->head_dim), heads = (double)s->heads;
+    ggml_shape keys = ggml_f32((double)s->key_head_dim, (double)s->key_heads, t), repeated = ggml_f32((double)s->key_head_dim, heads, t);
+    ggml_shape values = ggml_f32((double)s->head_dim, heads, t);
+    bool repeat = trait(n, REPEAT_KEYS) && s->heads != s->key_heads;
+    int columns = read_columns(n, s);
+    int qkv = multiply(n, x, 2 * key + value);
+    double past = ((double)s->conv_kernel - 1) * n->b->sequences;
+    int joined = ggml_graph_op(n->g, false, ggml_f32(t + past, 2 * key + value, 1), SOURCES(V(columns), V(qkv)));
+    ggml_graph_use(n->g, SOURCES(V(joined)));
+    int state = ggml_graph_op(n->g, false, ggml_f32(state_numbers(n, s), 1, 1), SOURCES(STATE_IDS));
+    int conv = same(n, true, shaped(n, false, ggml_f32(2 * key + value, t, 1), joined));
+    int q = same(n, true, shaped(n, true, keys, V(conv)));
+    if (repeat) q = V(shaped(n, false, repeated, V(q)));
+    int k = same(n, true, shaped(n, true, keys, V(conv)));
+    if (repeat) k = V(shaped(n, false, repeated, V(k)));
+    int decay, beta;
+    if (s->projections == VRAM_PROJECTIONS_FUSED) {
+        int ba = multiply(n, x, 2 * heads);
+        decay = V(same(n, true, same(n, true, same(n, true, shaped(n, false, ggml_f32(heads, t, 1), V(ba))))));
+        beta = V(same(n, true, shaped(n, false, ggml_f32(heads, t, 1), V(ba))));
+    } else {
+        int a = multiply(n, x, heads);
+        decay = V(same(n, true, same(n, true, shaped(n, true, ggml_f32(heads, t, 1), V(a)))));
+        int b = multiply(n, x, heads);
+        beta = shaped(n, true, ggml_f32(1, heads, t), V(b));
+    }
+    double rows = t + (double)s->key_head_dim * n->b->sequences;
+    int out = ggml_graph_op(n->g, false, ggml_f32(value, rows, 1), SOURCES(q, k, V(conv), decay, beta, V(state)));
+    ggml_graph_use(n->g, SOURCES(V(out)));
+    int y = same(n, true, shaped(n, true, values, V(out)));
+    int z = multiply(n, x, value);
+    int gate = shaped(n, true, values, V(z));
+    y = ggml_graph_op(n->g, true, values, SOURCES(y, gate));
+    return V(multiply(n, V(y), n->hidden));
+}
+
+/* --------------------------------------------------------------------------------------------------------------- MLP -- */
+
+/* build_ffn: gate and up, one product of both; or up alone, activated in place; or both in one projection */
+static int dense(net *n, vram_ffn_type type, bool fused, double width, int x)
+{
+    ggml_shape inner = ggml_f32(width, n->rows, 1);
+    int y;
+    if (type == VRAM_FFN_PLAIN) {
+        y = same(n, true, multiply(n, x, width));
+    } else if (fused) {
+        y = shaped(n, false, inner, multiply(n, x, 2 * width));
+    } else {
+        int gate = multiply(n, x, width), up = multiply(n, x, width);
+        y = ggml_graph_op(n->g, false, inner, SOURCES(gate, up));
+    }
+    return multiply(n, y, n->hidden);
+}
+
+/* The fused kernel that chooses experts keeps all that it replaces, until the node behind it; it knows only some numbers of experts. */
+static bool fused_choice(const net *n, const vram_ffn *f)
+{
+    double e = (double)f->experts, power = 1;
+    while (power < e) power *= 2;
+    if (trait(n, SOFTMAX_AFTER | WEIGHTS_FIRST | EXPERT_GROUPS)) return false;
+    return (power == e && e <= 512) || e == 288 || e == 576;
+}
+
+typedef struct { int weights, chosen, probabilities; } choice;
+
+/* Experts by groups (DeepSeek-V3): scores of each group's best two, the groups, everything else masked */
+static int masked_by_groups(net *n, const vram_ffn *f, int selection)
+{
+    double e = (double)f->experts, t = n->rows, groups = 8;
+    int sorted = ggml_graph_op(n->g, false, ggml_f32(e, t, 1), SOURCES(V(selection)));
+    int best = ggml_graph_op(n->g, false, ggml_f32(2, groups, t), SOURCES(V(selection), V(sorted)));
+    int score = shaped(n, false, ggml_f32(groups, t, 1), V(best));
+    int order = shaped(n, false, ggml_f32(groups, t, 1), V(score));
+    int kept = ggml_graph_op(n->g, false, ggml_f32(e / 2, t, 1), SOURCES(V(selection), V(order)));
+    int masked = shaped(n, true, ggml_f32(e, t, 1), V(selection));
+    ggml_graph_use(n->g, SOURCES(kept, V(order), masked));
+    return V(masked);
+}
+
+static choice choose(net *n, const vram_ffn *f, int x)
+{
+    double e = (double)f->experts, used = (double)f->experts_per_token, t = n->rows;
+    ggml_shape all = ggml_f32(e, t, 1), some = ggml_f32(used, t, 1), one = ggml_f32(1, t, 1);
+    bool fused = fused_choice(n, f);
+    int keep[12], kept = 0;
+    int logits = multiply(n, x, e), selection;
+    int probabilities = trait(n, SOFTMAX_AFTER) ? same(n, true, logits) : same(n, true, logits);
+    selection = probabilities;
+    if (f->router_bias) selection = same(n, true, probabilities);
+    keep[kept++] = logits;
+    keep[kept++] = probabilities;
+    if (selection != probabilities) keep[kept++] = selection;
+    if (trait(n, EXPERT_GROUPS)) selection = masked_by_groups(n, f, selection);
+    if (trait(n, WEIGHTS_FIRST)) selection = logits;
+    int sorted = shaped(n, false, all, selection);
+    int weights = ggml_graph_op(n->g, false, some, SOURCES(V(probabilities), V(sorted)));
+    keep[kept++] = sorted;
+    keep[kept++] = weights;
+    if (trait(n, SOFTMAX_AFTER)) weights = shaped(n, true, some, V(weights));
+    if (!trait(n, PLAIN_WEIGHTS | SOFTMAX_AFTER)) {
+        int sum = shaped(n, false, one, V(weights)), floor = same(n, true, sum);
+        keep[kept++] = sum;
+        keep[kept++] = floor;
+        weights = ggml_graph_op(n->g, true, some, SOURCES(V(weights), floor));
+        keep[kept++] = weights;
+    }
+    if (trait(n, SCALED_WEIGHTS)) {
+        weights = shaped(n, true, some, V(weights));
+        keep[kept++] = weights;
+    }
+    if (fused) ggml_graph_use(n->g, kept, keep);
+    return (choice){weights, sorted, probabilities};
+}
+
+/* The experts' own projections; their weighted sum. The fused sum of up to 15 experts keeps their outputs and weights until it is done. */
+static int experts(net *n, const vram_ffn *f, int x, choice c, bool scaled)
+{
+    double used = (double)f->experts_per_token, width = (double)f->expert_width, t = n->rows;
+    double in = f->latent_width > 0 ? (double)f->latent_width : n->hidden;
+    ggml_shape inner = ggml_f32(width, used, t), outer = ggml_f32(in, used, t), row = ggml_f32(in, t, 1);
+    int y;
+    if (trait(n, WEIGHTS_FIRST)) {
+        x = shaped(n, false, outer, V(x));
+        x = ggml_graph_op(n->g, true, outer, SOURCES(x, c.weights));
+    } else {
+        x = V(x);
+    }
+    if (f->type == VRAM_FFN_PLAIN) {
+        y = same(n, true, ggml_graph_op(n->g, false, inner, SOURCES(x, V(c.chosen))));
+    } else if (trait(n, NO_SPLIT_GATE)) {
+        int both = ggml_graph_op(n->g, false, ggml_f32(2 * width, used, t), SOURCES(x, V(c.chosen)));
+        y = ggml_graph_op(n->g, false, inner, SOURCES(V(both), V(both)));
+    } else {
+        int gate = ggml_graph_op(n->g, false, inner, SOURCES(x, V(c.chosen)));
+        if (f->expert_bias) gate = ggml_graph_op(n->g, true, inner, SOURCES(gate, V(c.chosen)));
+        int up = ggml_graph_op(n->g, false, inner, SOURCES(x, V(c.chosen)));
+        if (f->expert_bias) up = ggml_graph_op(n->g, true, inner, SOURCES(up, V(c.chosen)));
+        y = ggml_graph_op(n->g, false, inner, SOURCES(gate, up));
+    }
+    int down = ggml_graph_op(n->g, false, outer, SOURCES(y, V(c.chosen)));
+    if (f->expert_bias) down = ggml_graph_op(n->g, true, outer, SOURCES(down, V(c.chosen)));
+    int scale = GGML_NONE, unscaled = down;
+    if (scaled) {
+        int every = ggml_graph_op(n->g, false, ggml_f32((double)f->experts, t, 1), 0, NULL);
+        scale = ggml_graph_op(n->g, false, ggml_f32(used, t, 1), SOURCES(every, V(c.chosen)));
+        down = ggml_graph_op(n->g, true, outer, SOURCES(down, scale));
+    }
+    int weighted = trait(n, WEIGHTS_FIRST) ? down : ggml_graph_op(n->g, true, outer, SOURCES(down, V(c.weights)));
+    bool fused_sum = used >= 2 && used <= 15 && !trait(n, WEIGHTS_FIRST);
+    if (used == 1) return shaped(n, false, row, V(weighted));
+    int sum = ggml_graph_op(n->g, true, row, SOURCES(V(weighted), V(weighted)));
+    for (int64_t i = 2; i < f->experts_per_token && i < 256; i++) sum = ggml_graph_op(n->g, true, row, SOURCES(sum, V(weighted)));
+    if (fused_sum) ggml_graph_use(n->g, SOURCES(unscaled, V(c.weights), scale));
+    return sum;
+}
+
+static int shared_expert(net *n, const vram_ffn *f, int x)
+{
+    int y = dense(n, f->type, false, (double)f->shared_width, x);
+    if (!f->shared_gate) return y;
+    int gate = same(n, true, multiply(n, x, 1));
+    return ggml_graph_op(n->g, true, n->g->tensor[y].of, SOURCES(y, gate));
+}
+
+static int sparse(net *n, const vram_ffn *f, int x)
+{
+    int latent = f->latent_width > 0 ? multiply(n, x, (double)f->latent_width) : x;
+    choice c = choose(n, f, x);
+    int y = experts(n, f, latent, c, false);
+    read_ahead(n);
+    if (f->latent_width > 0) y = multiply(n, y, n->hidden);
+    return f->shared_width > 0 ? add(n, y, shared_expert(n, f, x)) : y;
+}
+
+static int mlp(net *n, const vram_ffn *f, int x)
+{
+    return f->experts > 0 ? sparse(n, f, x) : dense(n, f->type, f->fused_gate_up, (double)f->width, x);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- layer -- */
+
+static bool last(const net *n) { return n->layer == n->m->layers - 1; }
+
+/* After the mixer of the last layer only the rows go on whose logits are wanted. */
+static int pick_rows(net *n, int *stream, int y)
+{
+    if (!last(n)) return y;
+    y = pick(n, y, n->hidden);
+    *stream = pick(n, *stream, n->hidden);
+    n->rows = n->b->outputs;
+    return y;
+}
+
+static int post_norm(net *n, const vram_layer *l, int y) { return l->post_norms ? norm_rows(n, y) : y; }
+
+/* Attention and MLP read the same normed input (models/falcon.cpp, command-r.cpp) */
+static int parallel_layer(net *n, const vram_layer *l)
+{
+    int stream = STREAM, x = norm_rows(n, stream), second = l->norms > 1 ? norm_rows(n, stream) : x;
+    int heads = attention_heads(n, &l->attention, x);
+    if (last(n)) {
+        int attended = multiply(n, heads, n->hidden);
+        double outputs = n->b->outputs;
+        n->rows = outputs;
+        int picked = pick(n, attended, n->hidden);
+        stream = pick(n, stream, n->hidden);
+        second = pick(n, second, n->hidden);
+        int y = mlp(n, &l->ffn, second);
+        return trait(n, ADD_FFN_TO_STREAM) ? add(n, add(n, y, stream), picked) : add(n, add(n, y, picked), stream);
+    }
+    int y = mlp(n, &l->ffn, second);
+    if (trait(n, ADD_FFN_TO_STREAM)) {
+        y = add(n, y, stream);
+        return add(n, y, multiply(n, heads, n->hidden));
+    }
+    return add(n, add(n, y, multiply(n, heads, n->hidden)), stream);
+}
+
+/* Gemma 4's sparse layers: router and experts on one norm of the stream, a dense MLP on another, the sum normed again */
+static int experts_beside_mlp(net *n, const vram_layer *l, int stream)
+{
+    int router = same(n, true, same(n, true, norm(n, ggml_f32(n->hidden, n->rows, 1), stream)));
+    choice c = choose(n, &l->ffn, router);
+    int moe = experts(n, &l->ffn, norm_rows(n, stream), c, true);
+    int y = norm_rows(n, dense(n, l->ffn.type, false, (double)l->ffn.width, norm_rows(n, stream)));
+    return norm_rows(n, add(n, y, norm_rows(n, moe)));
+}
+
+/* What stands where attention stands: the mixer's output, already projected to the hidden width */
+static int mixer(net *n, const vram_layer *l, int x)
+{
+    const vram_state *s = &l->state;
+    switch (s->type) {
+    case VRAM_STATE_MAMBA1: return mamba1(n, s, columns_here(n, s), x);
+    case VRAM_STATE_SHORT_CONV: return short_convolution(n, s, columns_here(n, s), x);
+    case VRAM_STATE_GATED_DELTA: return gated_delta(n, s, x);
+    case VRAM_STATE_MAMBA2: {
+        mamba2_parts p = mamba2_scan(n, s, columns_here(n, s), x);
+        if (l->ffn.experts == 0) read_ahead(n);
+        return mamba2_out(n, s, p);
+    }
+    default: break;
+    }
+    int heads = attention_heads(n, &l->attention, x);
+    if (l->ffn.experts == 0) read_ahead(n);
+    return multiply(n, heads, n->hidden);
+}
+
+/* Falcon-H1: both, on norms of their own, added */
+static int both_mixers(net *n, const vram_layer *l)
+{
+    int heads = attention_heads(n, &l->attention, norm_rows(n, STREAM));
+    int columns = read_columns(n, &l->state);
+    mamba2_parts p = mamba2_scan(n, &l->state, columns, norm_rows(n, STREAM));
+    int y = multiply(n, heads, n->hidden);
+    return add(n, y, mamba2_out(n, &l->state, p));
+}
+
+static bool has_mixer(const vram_layer *l) { return l->attention.type != VRAM_MIXER_NONE || l->state.type != VRAM_STATE_NONE; }
+
+static int plain_layer(net *n, const vram_layer *l)
+{
+    int stream = STREAM;
+    bool both = l->attention.type != VRAM_MIXER_NONE && l->state.type != VRAM_STATE_NONE, after_only = l->post_norms && l->norms == 2;
+    if (has_mixer(l)) {
+        int y = both ? both_mixers(n, l) : mixer(n, l, after_only ? stream : norm_rows(n, stream));
+        y = pick_rows(n, &stream, y);
+        stream = add(n, post_norm(n, l, y), stream);
+    }
+    if (l->ffn.type == VRAM_FFN_NONE) return stream;
+    if (!has_mixer(l) && last(n)) n->rows = n->tokens;
+    if (trait(n, SPLIT_EXPERTS_BESIDE) && l->ffn.experts > 0) return add(n, experts_beside_mlp(n, l, stream), stream);
+    int y = mlp(n, &l->ffn, after_only ? stream : norm_rows(n, stream));
+    return trait(n, FFN_IN_STREAM) ? add(n, stream, post_norm(n, l, y)) : add(n, post_norm(n, l, y), stream);
+}
+
+static void head(net *n, int stream)
+{
+    int x = n->m->final_norm ? norm_rows(n, stream) : stream;
+    int logits = multiply(n, x, (double)n->m->vocab);
+    n->g->tensor[logits].output = true;
+    ggml_graph_run(n->g, GGML_NONE, GGML_NONE);
+}
+
+static void walk(net *n)
+{
+    n->rows = n->tokens;
+    if (n->m->embedding_norm) {
+        int x = norm_rows(n, STREAM);
+        ggml_graph_run(n->g, x, GGML_NONE);
+    }
+    for (n->layer = 0; n->layer < n->m->layers; n->layer++) {
+        const vram_layer *l = layer_at(n, n->layer);
+        n->carried = GGML_NONE;
+        n->carried_made = false;
+        int stream = l->parallel && l->attention.type != VRAM_MIXER_NONE ? parallel_layer(n, l) : plain_layer(n, l);
+        ggml_graph_run(n->g, stream, n->carried);
+    }
+    head(n, STREAM);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ inputs -- */
+
+static double widest_values(const vram_model *m)
+{
+    double widest = 0;
+    for (int i = 0; i < m->kinds; i++) widest = vram_max(widest, (double)(m->kind[i].attention.kv_heads * m->kind[i].attention.v_head_dim));
+    return widest;
+}
+
+static double widest_head(const vram_model *m)
+{
+    double widest = 0;
+    for (int i = 0; i < m->kinds; i++) widest = vram_max(widest, (double)m->kind[i].attention.head_dim);
+    return widest;
+}
+
+/* Row numbers are 64 bit; without flash kernels every number of V has its own. The mask has a row a token. */
+static void cache_inputs(net *n, int k_ids, int v_ids, int mask, double cells)
+{
+    double t = n->tokens, each = n->b->flash ? 1 : widest_values(n->m);
+    ggml_graph_input(n->g, k_ids, ggml_typed(8, t, 1, 1));
+    ggml_graph_input(n->g, v_ids, ggml_typed(8, t, each, 1));
+    ggml_graph_input(n->g, mask, ggml_typed(n->b->flash ? 2 : 4, cells, t, 1));
+}
+
+/* the largest power of two that divides the head, for keys; 64 for values */
+static void rotations(net *n, int k, int v)
+{
+    double side = 64;
+    while (2 * side <= widest_head(n->m) && widest_head(n->m) / (2 * side) == vram_ceil_div(widest_head(n->m), 2 * side)) side *= 2;
+    ggml_graph_input(n->g, k, ggml_f32(side, side, 1));
+    ggml_graph_input(n->g, v, ggml_f32(64, 64, 1));
+}
+
+double llama_graph_bytes(ggml_graph *graph, const vram_model *model, const llama_batch *batch)
+{
+    net n = {.g = graph, .m = model, .b = batch, .traits = traits_of(model), .two_caches = batch->two_caches, .hidden = (double)model->hidden, .tokens = batch->tokens};
+    ggml_graph_start(graph);
+    ggml_graph_input(graph, STREAM, ggml_f32(n.hidden, n.tokens, 1));
+    ggml_graph_input(graph, POSITIONS, ggml_typed(4, n.tokens, 1, 1));
+    ggml_graph_input(graph, OUTPUT_IDS, ggml_typed(4, batch->outputs, 1, 1));
+    ggml_graph_input(graph, STATE_IDS, ggml_typed(4, batch->sequences, 1, 1));
+    cache_inputs(&n, K_IDS, V_IDS, MASK, batch->cells);
+    cache_inputs(&n, WINDOW_K_IDS, WINDOW_V_IDS, WINDOW_MASK, batch->window_cells);
+    rotations(&n, K_ROTATION, V_ROTATION);
+    rotations(&n, WINDOW_K_ROTATION, WINDOW_V_ROTATION);
+    walk(&n);
+    ggml_graph_allocate_inputs(graph);
+    walk(&n);
+    return graph->failed ? 0 : graph->high;
+}

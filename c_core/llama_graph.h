@@ -1,0 +1,21 @@
+/* llama_graph.h -- the size of llama.cpp's compute buffer (llama_graph.c). */
+#ifndef VRAM_LLAMA_GRAPH_H
+#define VRAM_LLAMA_GRAPH_H
+
+#include "ggml_graph.h"
+
+typedef struct {
+    double tokens;             /* of the largest micro-batch */
+    double outputs;            /* rows of logits */
+    double sequences;          /* slots */
+    double streams;            /* caches apart: slots, or 1 */
+    double cells, window_cells; /* of one stream */
+    bool two_caches;           /* windowed layers have a cache of their own */
+    bool flash;
+    vram_format k_type, v_type;
+} llama_batch;
+
+/* Bytes of the buffer, 0 when the graph was too large for the tables. The graph is working space. */
+double llama_graph_bytes(ggml_graph *graph, const vram_model *model, const llama_batch *batch);
+
+#endif
