@@ -83,25 +83,30 @@ export function makeRules(root) {
   };
 }
 
-// ---- how right is this? A table made by the tests, if the build was given one:
-// {"groups": [{"id", "class", "rows", "median", "p90", "target_median"?, "worst"?: [{"id", "error"}]}, …]}
+// ---- how right is this? The table that the tests make, if the build was given one:
+// {"groups": [{"id", "class", "rows", "refused", "median", "p90"}, …]}, errors as fractions
+const CLOSE = 0.02; // a group is called close when nine in ten of its cases are within this
+
 export function makeAccuracy(root, accuracy) {
   const text = el('p', { class: 'prose-note' });
+  const summary = el('summary', {});
   const body = el('tbody', {});
-  const heads = ['group', 'rows', 'median', 'p90'].map((id) => ({ id, node: el('th', { scope: 'col' }) }));
+  const heads = ['group', 'class', 'rows', 'median', 'p90'].map((id) => ({ id, node: el('th', { scope: 'col' }) }));
   const box = el('div', { class: 'accuracy', tabindex: '0', role: 'group' }, el('table', {}, el('thead', {}, el('tr', {}, heads.map((h) => h.node))), body));
-  root.append(text, box);
-  const groups = accuracy?.groups ?? [];
-  const error = (x) => (x === null || x === undefined ? '–' : percent(x));
+  const fold = el('details', { class: 'fold small' }, summary, box);
+  root.append(text, fold);
+  const groups = (accuracy?.groups ?? []).filter((g) => typeof g.median === 'number').sort((a, b) => a.p90 - b.p90 || b.rows - a.rows);
+  const close = groups.filter((g) => g.p90 <= CLOSE).length;
+  const cases = groups.reduce((n, g) => n + g.rows, 0);
   return {
     update() {
-      setText(text, groups.length ? ui('accuracy_text') : ui('accuracy_none'));
-      show(box, groups.length > 0);
+      setText(text, groups.length ? ui('accuracy_text', { cases: count(cases), groups: groups.length, close, within: percent(CLOSE) }) : ui('accuracy_none'));
+      show(fold, groups.length > 0);
+      setText(summary, ui('accuracy_all', { n: groups.length }));
       setAttr(box, 'aria-label', ui('accuracy'));
       for (const h of heads) setText(h.node, ui(`accuracy_${h.id}`));
-      keyed(body, groups, (g) => `${g.id}/${g.class}`, () => el('tr', {}, el('th', { scope: 'row' }), el('td', {}), el('td', {}), el('td', {})), (row, g) => {
-        const cells = [g.id, count(g.rows), error(g.median), error(g.p90)];
-        cells.forEach((c, i) => setText(row.children[i], c));
+      keyed(body, groups, (g) => `${g.id}/${g.class}`, () => el('tr', {}, el('th', { scope: 'row' }), ...heads.slice(1).map(() => el('td', {}))), (row, g) => {
+        [g.id, word('accuracy_class', g.class), count(g.rows), percent(g.median), percent(g.p90)].forEach((c, i) => setText(row.children[i], c));
       });
     },
   };

@@ -36,35 +36,36 @@ export function makeChapters(strip, more, { presets, linkOf }) {
   };
 }
 
-export function makeChapterPanel(root, { presets, onVariant, onRestore }) {
-  const kicker = el('p', { class: 'kicker' });
-  const heading = el('h2', {});
+export function makeChapterPanel(kicker, root, { presets, onVariant }) {
+  const place = el('span', {});
+  const heading = el('strong', {});
+  kicker.append(place, heading);
   const text = el('p', { class: 'chapter-text' });
   const variants = el('div', { class: 'variants', role: 'group' });
-  root.append(kicker, heading, text, variants);
+  root.append(text, variants);
 
   return {
-    // price(patch) -> {bytes, verdict} of the scenario as it is with the patch
-    update({ preset, price, isActive, changed, unit }) {
+    // price(patch) -> {bytes} of the scenario as told, with the patch; null: without any
+    update({ preset, price, isActive, unit }) {
       const s = presets.scenarios.find((p) => p.id === preset);
       show(root, Boolean(s));
+      show(kicker, Boolean(s));
       if (!s) return;
-      setText(kicker, s.chapter ? ui('chapter_of', { n: s.chapter, name: word('chapter', String(s.chapter)) }) : ui('scenario'));
+      setText(place, s.chapter ? ui('chapter_of', { n: s.chapter }) : ui('scenario'));
       setText(heading, both(s.title));
       setText(text, both(s.text));
       setAttr(variants, 'aria-label', ui('variants'));
       const items = [{ restore: true, title: null, patch: {} }, ...(s.variants ?? [])];
-      show(variants, items.length > 1 || changed);
-      keyed(variants, items.map((v, i) => ({ ...v, i })), (v) => `${s.id}#${v.i}`, (v) => {
+            keyed(variants, items.map((v, i) => ({ ...v, i })), (v) => `${s.id}#${v.i}`, (v) => {
         const button = el('button', { type: 'button', class: 'chip variant' }, el('span', { class: 'chip-label' }), el('span', { class: 'chip-price' }));
-        button.addEventListener('click', () => (v.restore ? onRestore() : onVariant(v.patch)));
+        button.addEventListener('click', () => onVariant(v.restore ? null : v.patch));
         return button;
       }, (button, v) => {
         const p = price(v.restore ? null : v.patch);
         setText(button.firstChild, v.restore ? ui('as_told') : both(v.title));
         setText(button.lastChild, p ? bytes(p.bytes, unit) : '');
         setAttr(button, 'title', p ? bytesFull(p.bytes) : null);
-        setAttr(button, 'aria-pressed', String(v.restore ? !changed : isActive(v.patch)));
+        setAttr(button, 'aria-pressed', String(isActive(v.restore ? null : v.patch)));
       });
     },
   };

@@ -1,7 +1,7 @@
 // The same need on other cards: every card's memory as an outline to one scale, the need as a fill and one line through all.
 import { el, keyed, setAttr, setText, show } from './dom.js';
 import { ui, word } from './i18n.js';
-import { CONTEXT, alive, groups, need } from './reading.js';
+import { need, segmentsOf } from './reading.js';
 import { bytes, bytesFull } from './units.js';
 
 // fitOn(gpu id): the scenario on that card, for cards that the report does not compare with by itself
@@ -44,7 +44,7 @@ export function makeCompare(root, { fitOn }) {
     const end = Math.max(largest, Math.min(bytesNeeded, largest * 1.6)) * 1.02;
     const beyond = bytesNeeded > end;
     const pct = (b) => `${Math.min(100, (b / end) * 100)}%`;
-    const stack = stripes(groups(alive(report, report.peak.phase), lists).filter((g) => g.component !== CONTEXT), bytesNeeded);
+    const stack = stripes(segmentsOf(report, lists), bytesNeeded);
     setText(caption, ui('compare_caption'));
     for (const h of heads) setText(h.node, ui(`col_${h.id}`));
     keyed(body, rows, (f) => f.gpu, makeRow, (row, f) => {

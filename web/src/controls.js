@@ -2,7 +2,7 @@
 // A control is {node, update({value, said, price, unit}), focus()}; `price(value)` is the core's answer with that one value replaced.
 import { combobox } from './combobox.js';
 import { el, setAttr, setText, show } from './dom.js';
-import { ui } from './i18n.js';
+import { ui, word } from './i18n.js';
 import { bytes, bytesFull, difference } from './units.js';
 import { choices, fallback, readValue } from './fields.js';
 import { same } from './paths.js';
@@ -123,7 +123,7 @@ export function number(field, { id, describedby, onInput, onPick }) {
       const typing = document.activeElement === input && (input.value.trim() === '' || same(readValue(field, input.value), stated));
       if (!typing && input.value !== text) input.value = text;
       input.placeholder = next.value === undefined || next.value === null ? ui('automatic') : valueWord('word', next.value);
-      setText(unitText, field.unit ? valueWord('unit', field.unit) : '');
+      setText(unitText, field.unit ? word('unit', field.unit) : '');
       show(unitText, Boolean(field.unit));
       for (const step of steps) {
         const value = target(step.factor);

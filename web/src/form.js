@@ -3,7 +3,7 @@ import { combobox } from './combobox.js';
 import { chips, freshId, names, number } from './controls.js';
 import { el, setAttr, setText, show } from './dom.js';
 import { choices, fallback, isVisible } from './fields.js';
-import { ui } from './i18n.js';
+import { ui, word } from './i18n.js';
 import { ELSEWHERE, FIRST, GROUP_IDS, groupOf } from './layout.js';
 import { modelField, roleControl } from './model-field.js';
 import { getPath, isTree, same } from './paths.js';
@@ -85,7 +85,12 @@ export function makeForm(root, { index, presets, actions }) {
     return { id, title, changed, body, node };
   });
 
-  root.append(task, model.node, gpu, first, ...groups.map((g) => g.node));
+  // what the small numbers under the options are
+  const keyText = el('span', {});
+  const keyMarks = ['fits', 'tight', 'no'].map((verdict) => ({ verdict, node: el('span', { class: 'chip-price', data: { verdict } }) }));
+  const key = el('p', { class: 'price-key' }, keyText, keyMarks.map((k) => k.node));
+
+  root.append(task, model.node, gpu, key, first, ...groups.map((g) => g.node));
 
   let now = null;
   let arranged = null;
@@ -136,6 +141,8 @@ export function makeForm(root, { index, presets, actions }) {
       const under = (path) => (error && (error.path === path || error.path?.startsWith(`${path}.`)) ? error : null);
       model.update({ value: getPath(slot.scenario, 'model') ?? slot.report?.scenario.model, report: slot.error ? null : slot.report, unit, error: under('model') });
 
+      setText(keyText, ui('price_key'));
+      for (const k of keyMarks) setText(k.node, word('verdict', k.verdict));
       setText(gpuLabel, fieldLabel('gpu'));
       setText(gpusLabel, fieldLabel('gpus'));
       const gpuValue = valueOf('gpu');

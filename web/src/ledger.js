@@ -6,7 +6,7 @@ import { has, ui, word } from './i18n.js';
 import { colourClass } from './palette.js';
 import { segmentName } from './card.js';
 import { alive, groups, kindsOf } from './reading.js';
-import { bytes, bytesExact, bytesFull, count, percent } from './units.js';
+import { bytes, bytesExact, bytesFull, count, difference, percent } from './units.js';
 import { sourceText } from './texts.js';
 
 let serial = 0;
@@ -16,10 +16,11 @@ export function makeLedger(root, { onPhase }) {
   const caption = el('caption', { class: 'vh' });
   const heads = ['what', 'formula', 'share', 'bytes'].map((id) => ({ id, node: el('th', { scope: 'col', class: `col-${id}` }) }));
   const head = el('thead', {}, el('tr', {}, heads.map((h) => h.node)));
-  const totalName = el('th', { scope: 'row', colspan: 3 });
+  const totalName = el('th', { scope: 'row', colspan: 2 });
+  const totalAgainst = el('td', { class: 'col-share' });
   const totalBytes = el('td', { class: 'col-bytes total-bytes' });
   const table = el('table', { class: 'ledger' }, caption, head,
-    el('tfoot', {}, el('tr', {}, totalName, totalBytes)));
+    el('tfoot', {}, el('tr', {}, totalName, totalAgainst, totalBytes)));
   const marks = ['exact', 'modelled', 'allowance'].map((kind) => ({ kind, text: el('span', {}) }));
   const legend = el('p', { class: 'legend' }, marks.map((m) => el('span', {}, el('span', { class: `swatch ${m.kind}`, 'aria-hidden': 'true' }), m.text)));
   root.append(phases, table, legend);
@@ -59,12 +60,14 @@ export function makeLedger(root, { onPhase }) {
     setText(p.name, segmentName(group));
     p.swatch.className = `swatch ${colourClass(group.component)} ${group.kind}`;
     const line = groupFormula(group.entries);
-    setText(p.formula, line ? line.values : ui('sum_of', { n: group.entries.length }));
+    setText(p.formula, line ? line.values : group.entries.length ? ui('sum_of', { n: group.entries.length }) : ui('gone'));
     setAttr(p.formula, 'title', line?.symbols ?? null);
     p.formula.classList.toggle('prose', !line);
     const kinds = kindsOf(group.entries).filter((k) => k !== 'exact');
     setText(p.mark, kinds.map((k) => word('certainty', k)).join(', '));
-    setText(p.share, percent(group.bytes / now.bytes));
+    const kept = now.kept?.get(group.key);
+    setText(p.share, now.kept ? difference(group.bytes - (kept?.bytes ?? 0), now.unit) : percent(group.bytes / now.bytes));
+    body.classList.toggle('gone', group.entries.length === 0);
     setText(p.amount, bytes(group.bytes, now.unit));
     setAttr(p.amount, 'title', bytesFull(group.bytes));
     p.amount.dataset.bytes = group.bytes;
@@ -89,7 +92,7 @@ export function makeLedger(root, { onPhase }) {
     const why = el('p', { class: 'entry-why' });
     const source = el('span', { class: 'source' });
     const work = el('div', { class: 'work', tabindex: '0', role: 'group' }, symbols, values, result);
-    const node = el('li', { class: 'entry' }, el('div', { class: 'entry-head' }, name, mark, amount), why, work, factors, source);
+    const node = el('li', { class: 'entry' }, el('div', { class: 'entry-head' }, name, mark, amount), why, work, el('div', { class: 'entry-foot' }, factors, source));
     node.parts = { name, mark, amount, symbols, values, result, factors, why, source, work };
     return node;
   }
@@ -144,15 +147,20 @@ export function makeLedger(root, { onPhase }) {
       body.scrollIntoView({ block: 'nearest' });
       body.parts.button.focus({ preventScroll: true });
     },
-    update({ report, lists, unit, phase }) {
+    update({ report, second, lists, unit, phase }) {
       const at = report.phases.find((p) => p.id === phase) ?? report.phases.find((p) => p.id === report.peak.phase);
-      now = { unit, bytes: at.bytes, sources: new Map(lists.source.map((s) => [s.id, s])) };
+      // A scenario kept for comparison lends a column of differences: peak against peak, or the same phase of both.
+      const other = second && (phase && second.phases.some((p) => p.id === phase) ? phase : second.peak.phase);
+      const kept = second ? new Map(groups(alive(second, other), lists).map((g) => [g.key, g])) : null;
+      now = { unit, kept, bytes: at.bytes, sources: new Map(lists.source.map((s) => [s.id, s])) };
       fillPhases(report, at.id);
       setText(caption, ui('ledger_caption', { phase: word('phase', at.id) }));
-      for (const h of heads) setText(h.node, ui(`col_${h.id}`));
+      for (const h of heads) setText(h.node, ui(`col_${h.id === 'share' && kept ? 'against' : h.id}`));
       const rows = groups(alive(report, at.id), lists); // in the bar's own order, so that nothing jumps
-      keyed(table, rows, (g) => g.key, makeRow, fillRow, head);
+      const gone = [...(kept?.values() ?? [])].filter((g) => !rows.some((r) => r.key === g.key)).map((g) => ({ ...g, entries: [], bytes: 0 }));
+      keyed(table, [...rows, ...gone], (g) => g.key, makeRow, fillRow, head);
       setText(totalName, at.id === report.peak.phase ? ui('total_peak', { phase: word('phase', at.id) }) : ui('total_phase', { phase: word('phase', at.id) }));
+      setText(totalAgainst, kept ? difference(at.bytes - second.phases.find((p) => p.id === other).bytes, unit) : '');
       setText(totalBytes, bytes(at.bytes, unit));
       setAttr(totalBytes, 'title', bytesExact(at.bytes));
       totalBytes.dataset.bytes = at.bytes;

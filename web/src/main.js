@@ -34,6 +34,7 @@ export async function start({ wasm, presets, accuracy }) {
 
   let slots = [];
   let notices = [];
+  let prices = {};
   let phase = null;
   let shown = { lang: null, theme: null, unit: null, embed: embedded ? '1' : null, chart: null }; // said by the address or a click
 
@@ -83,6 +84,14 @@ export async function start({ wasm, presets, accuracy }) {
     sayLater();
   }
 
+  // The second of two scenarios is kept as it is, for the first to be compared with.
+  function pair(next) {
+    slots = next.filter((s) => s.report);
+    phase = null;
+    render();
+    remember(true, null);
+  }
+
   function openHash() {
     const read = readLink(location.hash, UI_KEYS, presets, index);
     shown = { lang: null, theme: null, unit: null, chart: null, embed: embedded ? '1' : null, ...read.ui };
@@ -93,6 +102,7 @@ export async function start({ wasm, presets, accuracy }) {
     open = false;
     lastEntry = { path: null, at: 0 };
     document.documentElement.classList.toggle('embed', shown.embed === '1');
+    document.documentElement.classList.toggle('with-chart', shown.chart === 'all');
     render();
   }
 
@@ -116,7 +126,12 @@ export async function start({ wasm, presets, accuracy }) {
     actions: { patch, prices: pricesOf, reset: (path) => patch({ [path]: getPath(baseOf(slots[0]), path) }, true) },
   });
   const ledger = makeLedger($('ledger'), { onPhase: (id) => { phase = id; render(); } });
-  const card = makeCard($('card'), { onPick: (key) => { phase = null; render(); ledger.open(key); } });
+  const card = makeCard($('card'), { 
+    onPick: (key) => { phase = null; render(); ledger.open(key); },
+    onKeep: () => pair([slots[0], slots[0]]),
+    onSwap: () => pair([slots[1], slots[0]]),
+    onDrop: () => pair([slots[0]]),
+  });
   const timeline = makeTimeline($('time'), { onPhase: (id) => { phase = id; render(); }, onComponent: light });
   const compare = makeCompare($('compare'), { fitOn: (id) => core.estimate({ ...slots[0].report.scenario, gpu: id }).fits?.[0] ?? null });
   const facts = makeFacts($('facts'));
@@ -124,20 +139,27 @@ export async function start({ wasm, presets, accuracy }) {
   const rules = makeRules($('rules-block'));
   const right = makeAccuracy($('accuracy'), accuracy);
   const chapters = makeChapters($('chapters'), $('more'), { presets, linkOf: presetLink });
-  const panel = makeChapterPanel($('chapter'), {
+  const panel = makeChapterPanel($('kicker'), $('chapter'), {
     presets,
-    onVariant: (p) => patch(flat(p), true),
-    onRestore: () => { slots = [makeSlot(core, index, { preset: slots[0].preset, scenario: baseOf(slots[0]) }, { repair: true }), ...slots.slice(1)]; phase = null; render(); remember(true, null); sayLater(); },
+    onVariant: (p) => {
+      const base = baseOf(slots[0]);
+      const scenario = p === null ? base : withPatch(base, flat(p));
+      slots = [makeSlot(core, index, { preset: slots[0].preset, scenario }, { repair: true }), ...slots.slice(1)];
+      phase = null;
+      render();
+      remember(true, null);
+      sayLater();
+    },
   });
   const pageAddress = () => location.href.replace(/[?#].*$/, '');
   const tools = makeTools($('tools'), {
     onUi: setUi,
     link: () => pageAddress() + here({ lang: getLang() }),
-    snippet: () => `<iframe src="${(pageAddress() + here({ lang: getLang(), embed: '1' })).replaceAll('&', '&amp;')}" title="${ui('name')}" data-vram sandbox="allow-scripts" loading="lazy" width="100%" height="280" frameborder="0"></iframe>\n<script src="${pageAddress().replace(/[^/]*$/, '')}embed.js"></script>`,
+    snippet: () => `<iframe src="${(pageAddress() + here({ lang: getLang(), embed: '1' })).replaceAll('&', '&amp;')}" title="${ui('name')}" data-vram sandbox="allow-scripts allow-popups" loading="lazy" width="100%" height="280" frameborder="0"></iframe>\n<script src="${pageAddress().replace(/[^/]*$/, '')}embed.js"></script>`,
     report: () => JSON.stringify(slots[0].report, null, 2),
     say,
   });
-  const full = el('a', { class: 'full', target: '_blank', rel: 'noopener' });
+  const full = el('a', { class: 'full-link', target: '_blank', rel: 'noopener' });
   $('answer').append(full);
 
   // ---- the page
@@ -156,21 +178,22 @@ export async function start({ wasm, presets, accuracy }) {
     showNotices();
 
     const base = baseOf(slot);
-    const changed = slot.preset !== null && !same(slot.scenario, base);
+    // Variants are told from the scenario's beginning, whatever was changed since.
+    const variant = (p) => (p === null ? base : withPatch(base, flat(p)));
     const price = (p) => {
-      const r = core.estimate(p === null ? base : withPatch(slot.scenario, flat(p)));
+      const r = core.estimate(variant(p));
       return r.error ? null : { bytes: r.peak.bytes };
     };
-    const isActive = (p) => Object.entries(flat(p)).every(([path, v]) => same(getPath(slot.scenario, path) ?? index.byPath.get(path)?.default, v));
+    const isActive = (p) => same(slot.scenario, variant(p));
     chapters.update({ preset: slot.preset });
-    panel.update({ preset: slot.preset, price, isActive, changed, unit: u });
+    panel.update({ preset: slot.preset, price, isActive, unit: u });
 
     const valueOf = valueReader(index, slot.scenario, report?.scenario);
     if (shown.embed !== '1') {
-      const context = { slot, base, valueOf, unit: u, prices: {} };
+      const context = { slot, base, valueOf, unit: u, prices };
       const wants = form.wants(context);
-      if (!slot.error) context.prices = core.options(slot.scenario, wants);
-      form.update(context);
+      if (!slot.error) prices = core.options(slot.scenario, wants); // a refused scenario has no prices: the last ones stay
+      form.update({ ...context, prices });
     }
     if (!report) return;
 
@@ -179,7 +202,7 @@ export async function start({ wasm, presets, accuracy }) {
     root.classList.toggle('stale', slot.error !== null);
     show($('stale'), slot.error !== null);
     setText($('stale'), slot.error ? ui('stale', { why: errorText(slot.error) }) : '');
-    const all = { report, presets, lists, unit: u, phase, roles: report.entries.some((e) => e.role !== 'model' && e.component !== 'context') };
+    const all = { report, second: slots[1]?.report ?? null, presets, lists, unit: u, phase, roles: report.entries.some((e) => e.role !== 'model' && e.component !== 'context') };
     card.update(all);
     ledger.update(all);
     facts.update(all);
@@ -257,7 +280,7 @@ export async function start({ wasm, presets, accuracy }) {
   openHash();
   write('replace');
   document.documentElement.classList.add('ready');
-  if (shown.embed === '1') tellHeight();
+  if (parent !== window) tellHeight();
 }
 
 // ---- what the build put into the page

@@ -5,7 +5,7 @@ export const keyOf = (entry) => `${entry.role}/${entry.component}`;
 export const alive = (report, phase) => report.entries.filter((e) => e.phases.includes(phase));
 const sum = (entries) => entries.reduce((s, e) => s + e.bytes, 0);
 
-// Entries by whose they are and which component, in the core's own order of roles and components.
+// Entries by whose they are and which component, in the core's own order of roles and components; what is only allowed for comes last.
 export function groups(entries, lists) {
   const by = new Map();
   for (const entry of entries) {
@@ -16,7 +16,7 @@ export function groups(entries, lists) {
   const place = (list, id) => { const at = lists[list].indexOf(id); return at < 0 ? 999 : at; };
   return [...by.values()]
     .map((g) => ({ ...g, bytes: sum(g.entries), kind: mainKind(g.entries) }))
-    .sort((a, b) => place('role', a.role) - place('role', b.role) || place('component', a.component) - place('component', b.component));
+    .sort((a, b) => (a.kind === 'allowance') - (b.kind === 'allowance') || place('role', a.role) - place('role', b.role) || place('component', a.component) - place('component', b.component));
 }
 
 // A group is what most of its bytes are.
@@ -38,6 +38,9 @@ export function need(report) {
 }
 
 export const contextAtPeak = (report) => report.peak.bytes - need(report);
+
+// What fills the card: everything alive at the peak but the context, which the card has already given away.
+export const segmentsOf = (report, lists) => groups(alive(report, report.peak.phase), lists).filter((g) => g.component !== CONTEXT);
 
 // The card of the scenario, as the presets know it; a stated memory counts.
 export function cardOf(report, presets) {

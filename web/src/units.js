@@ -11,23 +11,22 @@ const plain = new Intl.NumberFormat('en', { maximumFractionDigits: 6 });
 
 export const count = (n) => plain.format(n);
 
-function split(value, unit) {
+function stepOf(value, unit) {
   const { base, names } = STEPS[unit];
   let step = names.length - 1;
   while (step > 0 && Math.abs(value) < base ** step * 0.9995) step -= 1;
+  return step;
+}
+
+function split(value, unit, step = stepOf(value, unit)) {
+  const { base, names } = STEPS[unit];
   return { scaled: value / base ** step, name: names[step], whole: step === 0 };
 }
 
 // 14e9 -> "14.0 GB"; small things in their own step: "16.8 MB".
-export function bytes(value, unit) {
-  const { scaled, name, whole } = split(value, unit);
+export function bytes(value, unit, step) {
+  const { scaled, name, whole } = split(value, unit, step);
   return `${(whole ? plain : three).format(scaled)} ${name}`;
-}
-
-export function bytesParts(value, unit) {
-  const text = bytes(value, unit);
-  const at = text.lastIndexOf(' ');
-  return [text.slice(0, at), text.slice(at + 1)];
 }
 
 // On scales and beside bars, where a trailing zero says nothing: "40 GB".
@@ -36,13 +35,14 @@ export function bytesShort(value, unit) {
   return `${short.format(scaled)} ${name}`;
 }
 
-export function difference(value, unit) {
-  const sign = value > 0 ? '+' : value < 0 ? '−' : '±';
-  return sign + bytes(Math.abs(value), unit);
-}
+export const difference = (value, unit) => (value === 0 ? '0' : `${value > 0 ? '+' : '−'}${bytes(Math.abs(value), unit)}`);
 
 export const bytesExact = (value) => `${plain.format(value)} B`;
-export const bytesFull = (value) => `${bytesExact(value)} = ${bytes(value, 'GB')} = ${bytes(value, 'GiB')}`;
+// Both ways of counting beside each other, in the same step.
+export function bytesFull(value) {
+  const step = stepOf(value, 'GB');
+  return step === 0 ? bytesExact(value) : `${bytesExact(value)} = ${bytes(value, 'GB', step)} = ${bytes(value, 'GiB', step)}`;
+}
 
 // 7e9 -> "7B", 8030261248 -> "8.03B", 671e9 -> "671B": as model names write it.
 export function parameters(n) {
@@ -52,9 +52,9 @@ export function parameters(n) {
   return plain.format(n);
 }
 
-export function percent(x) {
-  return new Intl.NumberFormat('en', { style: 'percent', maximumSignificantDigits: x < 0.01 ? 2 : 3 }).format(x);
-}
+const percents = new Intl.NumberFormat('en', { style: 'percent', maximumSignificantDigits: 3 });
+const smallPercents = new Intl.NumberFormat('en', { style: 'percent', maximumSignificantDigits: 2 });
+export const percent = (x) => (x < 0.01 ? smallPercents : percents).format(x);
 
 // "7B", "7e9", "1.5 b", "7,000,000,000" -> 7e9. What is no number stays text, for the core to refuse by name.
 const MODEL_LETTERS = { k: 1e3, m: 1e6, b: 1e9, t: 1e12 };
