@@ -139,7 +139,7 @@ export function makeForm(root, { index, presets, actions }) {
       }
       arrange(valueOf('task'));
       const under = (path) => (error && (error.path === path || error.path?.startsWith(`${path}.`)) ? error : null);
-      model.update({ value: getPath(slot.scenario, 'model') ?? slot.report?.scenario.model, report: slot.error ? null : slot.report, unit, error: under('model') });
+      model.update({ value: getPath(slot.scenario, 'model') ?? slot.report?.scenario.model, report: slot.report, unit, error: under('model') });
 
       setText(keyText, ui('price_key'));
       for (const k of keyMarks) setText(k.node, word('verdict', k.verdict));

@@ -32,7 +32,7 @@ export function makeLedger(root, { onPhase }) {
     const id = `row-${(serial += 1)}`;
     const button = el('button', { type: 'button', class: 'row-open', 'aria-expanded': 'false', 'aria-controls': id },
       el('span', { class: 'row-arrow', 'aria-hidden': 'true' }), el('span', { class: 'swatch', 'aria-hidden': 'true' }), el('span', { class: 'row-name' }), el('span', { class: 'mark' }));
-    const formula = el('td', { class: 'col-formula' }, el('div', { class: 'formula-line', tabindex: '-1' }));
+    const formula = el('td', { class: 'col-formula' }, el('div', { class: 'formula-line' }));
     const share = el('td', { class: 'col-share' });
     const amount = el('td', { class: 'col-bytes' });
     const row = el('tr', { class: 'row', data: { key: group.key } }, el('th', { scope: 'row', class: 'col-what' }, button), formula, share, amount);

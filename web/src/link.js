@@ -1,7 +1,7 @@
 // The address: #v=1&p=<preset>&training.micro_batch=2&lang=zh. A preset and what differs from it, by flattened paths.
 // Nothing in an address can stop the page: what is unknown or unreadable is left out and told.
 import { fallback, readValue, refuse } from './fields.js';
-import { getPath, isTree, leaves, same, withPath } from './paths.js';
+import { getPath, isForbidden, isTree, leaves, same, withPath } from './paths.js';
 
 export const LINK_VERSION = 1;
 const SECOND = 'vs.'; // the other scenario of a comparison carries this before its paths
@@ -94,7 +94,7 @@ function readScenario(pairs, presets, index, notices) {
     const path = keys.join('.');
     if (path === 'p') continue;
     const field = index.byPath.get(path);
-    const tree = index.trees.find((t) => path.startsWith(`${t}.`));
+    const tree = !keys.some(isForbidden) && index.trees.find((t) => path.startsWith(`${t}.`));
     if (tree && !field) {
       scenario = withPath(scenario, keys, readLeaf(text));
     } else if (!field) {

@@ -4,6 +4,7 @@ export const isTree = (v) => v !== null && typeof v === 'object' && !Array.isArr
 
 // Names that would reach an object's prototype are no names of ours.
 const FORBIDDEN = new Set(['__proto__', 'constructor', 'prototype']);
+export const isForbidden = (key) => FORBIDDEN.has(key);
 
 export function getPath(tree, path) {
   let at = tree;
@@ -31,7 +32,7 @@ export function withPath(tree, path, value) {
   return copy;
 }
 
-// A patch is a flat list of paths and values, as in a preset's variants. Trees below `whole` are values, not branches.
+// A patch is a flat list of paths and values.
 export function withPatch(tree, patch) {
   return Object.entries(patch).reduce((t, [path, value]) => withPath(t, path, value), tree);
 }
