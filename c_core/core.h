@@ -170,10 +170,22 @@ double vram_rank_params(const vram_scenario *scenario, const vram_model *model);
 /* Rows or columns of a tensor on one GPU, its copies (experts) on one GPU, layers of its kind on the fullest stage */
 double vram_rank_tensor_params(const vram_scenario *scenario, const vram_model *model, const vram_tensor *tensor);
 
+/* ---- allocator.c : PyTorch's caching allocator ---- */
+enum { VRAM_ALLOCATOR_BLOCKS = 512 };
+typedef struct {
+    double max_split;        /* bytes; 0: no limit */
+    double allocated;        /* blocks in use */
+    int blocks;              /* free ones, from small to large */
+    double block[VRAM_ALLOCATOR_BLOCKS];
+} vram_allocator;
+double vram_allocator_take(vram_allocator *allocator, double bytes);  /* bytes of the block that a tensor gets */
+void vram_allocator_give(vram_allocator *allocator, double block);
+double vram_block_bytes(double bytes);                                /* of the block that a tensor gets of a new segment */
+double vram_model_slack(const vram_scenario *scenario, const vram_model *model, double bytes); /* what the blocks of a loaded model hold beyond its tensors, a number in so many bytes */
+
 /* ---- engines at inference (engine.c dispatches) ---- */
 void vram_engine_entries(const vram_scenario *scenario, vram_report *report);       /* engine.c; bare, transformers, sglang */
 void vram_engine_vllm(const vram_scenario *scenario, vram_report *report);          /* engine_vllm.c */
-double vram_block_bytes(double bytes);                                               /* engine_transformers.c: of the block that PyTorch's allocator hands out */
 double vram_sequences_on_gpu(const vram_scenario *scenario);                        /* of `batch`, on one replica */
 void vram_engine_transformers(const vram_scenario *scenario, vram_report *report);  /* engine_transformers.c: generate() */
 void vram_engine_llama_cpp(const vram_scenario *scenario, vram_report *report);     /* engine_llama_cpp.c */

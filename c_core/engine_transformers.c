@@ -436,16 +436,6 @@ static vram_component component_of(vram_what what)
     return VRAM_COMPONENT_ACTIVATIONS;
 }
 
-/* PyTorch's allocator (CUDACachingAllocator.cpp): multiples of 512; from 10 MiB on a segment of whole 2 MiB, whose rest, up to 1 MiB, is not split off. */
-double vram_block_bytes(double bytes)
-{
-    const double mib = 1048576;
-    double rounded = vram_round_up(bytes, 512);
-    if (rounded < 10 * mib) return rounded;
-    double segment = vram_round_up(rounded, 2 * mib);
-    return segment - rounded <= mib ? segment : rounded;
-}
-
 /* The layer's own cache is among all layers' already: of its old and new tensors, as many are left out as there were. When `views` were
  * counted (the old ones, whole prompts) it is the new ones that come on top. */
 static void leave_out_own_cache(stage *s, bool views)
@@ -603,6 +593,9 @@ void vram_engine_transformers(const vram_scenario *scenario, vram_report *report
     pass p = {scenario, vram_sequences_on_gpu(scenario), vram_compute_bytes(scenario),
               (int64_t)vram_ceil_div((double)scenario->model.layers, (double)scenario->parallel.pipeline)};
     vram_weights(scenario, &scenario->model, VRAM_ROLE_MODEL, scenario->weights, VRAM_PHASES_INFERENCE, report);
+    if (vram_format_get(scenario->weights)->dtype && scenario->model.params_override == 0)
+        vram_times(vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_MODELLED, VRAM_SOURCE_PYTORCH_ALLOCATOR, VRAM_PHASES_INFERENCE),
+                   VRAM_SYMBOL_BYTES, vram_model_slack(scenario, &scenario->model, p.bytes));
     prefill(&p, report);
     decode(&p, report);
 }

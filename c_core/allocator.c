@@ -1,0 +1,92 @@
+/* allocator.c -- PyTorch's caching allocator, as far as sizes go: which block does a tensor get, and what is left of it.
+ *
+ * Sizes are multiples of 512. Up to 1 MiB comes from small segments, cut to size. Larger: the smallest free block that holds it, or a
+ * new segment, 20 MiB for less than 10 MiB, else whole 2 MiB; the rest is cut off and free again when it is larger than 1 MiB,
+ * and belongs to the tensor when not. With max_split (bytes) blocks above that size are never cut, nor given to smaller tensors.
+ * Free neighbours are not joined. Source: c10/cuda/CUDACachingAllocator.cpp (get_free_block, should_split, get_allocation_size) */
+#include "core.h"
+
+#include <string.h>
+
+static const double MIB = 1048576;
+
+static void keep(vram_allocator *a, double block)
+{
+    int at = a->blocks;
+    if (a->blocks >= VRAM_ALLOCATOR_BLOCKS) return; /* more free blocks than any model leaves: forgets one */
+    while (at > 0 && a->block[at - 1] > block) at--;
+    memmove(&a->block[at + 1], &a->block[at], (size_t)(a->blocks - at) * sizeof a->block[0]);
+    a->block[at] = block;
+    a->blocks++;
+}
+
+/* The smallest free block that may hold so many bytes, taken; 0: none. */
+static double reuse(vram_allocator *a, double bytes)
+{
+    int at = 0;
+    while (at < a->blocks && a->block[at] < bytes) at++;
+    if (at == a->blocks) return 0;
+    double block = a->block[at];
+    if (a->max_split > 0 && bytes < a->max_split && block >= a->max_split) return 0;
+    if (a->max_split > 0 && bytes >= a->max_split && block >= bytes + 20 * MIB) return 0;
+    a->blocks--;
+    memmove(&a->block[at], &a->block[at + 1], (size_t)(a->blocks - at) * sizeof a->block[0]);
+    return block;
+}
+
+double vram_allocator_take(vram_allocator *a, double bytes)
+{
+    double size = vram_round_up(bytes, 512), block = size;
+    if (size > MIB) {
+        block = reuse(a, size);
+        if (block == 0) block = size < 10 * MIB ? 20 * MIB : vram_round_up(size, 2 * MIB);
+        bool cut = (a->max_split <= 0 || size < a->max_split) && block - size > MIB;
+        if (cut) keep(a, block - size);
+        if (cut) block = size;
+    }
+    a->allocated += block;
+    return block;
+}
+
+void vram_allocator_give(vram_allocator *a, double block)
+{
+    a->allocated -= block;
+    if (block > MIB) keep(a, block);
+}
+
+/* A block for a tensor alone, from a fresh segment */
+double vram_block_bytes(double bytes)
+{
+    vram_allocator fresh = {0};
+    return bytes < 10 * MIB ? vram_round_up(bytes, 512) : vram_allocator_take(&fresh, bytes);
+}
+
+/* ------------------------------------------------------------------------------------------------------ a whole model -- */
+
+static void take_row(vram_allocator *a, const vram_scenario *s, const vram_model *model, const vram_tensor *t, double bytes)
+{
+    double whole = vram_rank_tensor_params(s, model, t) / vram_ceil_div((double)t->layers, t->kind < 0 ? 1 : (double)s->parallel.pipeline);
+    double times = t->stacked ? 1 : (double)t->copies;
+    for (double i = 0; i < times; i++) vram_allocator_take(a, whole / times * bytes);
+}
+
+/* What the blocks of a model's tensors hold beyond them, when they are made module by module as transformers does, a number in so many bytes. */
+double vram_model_slack(const vram_scenario *s, const vram_model *model, double bytes)
+{
+    vram_allocator a = {0};
+    double tensors = 0;
+    int64_t layers = (int64_t)vram_ceil_div((double)model->layers, (double)s->parallel.pipeline);
+    for (int t = 0; t < model->tensors; t++)
+        if (model->tensor[t].kind < 0 && model->tensor[t].part == VRAM_PART_EMBEDDING) take_row(&a, s, model, &model->tensor[t], bytes);
+    for (int64_t i = 0; i < layers; i++)
+        for (int t = 0; t < model->tensors; t++)
+            if (model->tensor[t].kind == model->layer_kind[i]) take_row(&a, s, model, &model->tensor[t], bytes);
+    for (int t = 0; t < model->tensors; t++)
+        if (model->tensor[t].kind < 0 && model->tensor[t].part != VRAM_PART_EMBEDDING) take_row(&a, s, model, &model->tensor[t], bytes);
+    for (int t = 0; t < model->tensors; t++) {
+        double layers_of_kind = 0, one = vram_rank_tensor_params(s, model, &model->tensor[t]) / vram_ceil_div((double)model->tensor[t].layers, model->tensor[t].kind < 0 ? 1 : (double)s->parallel.pipeline);
+        for (int64_t i = 0; i < layers; i++) layers_of_kind += model->layer_kind[i] == model->tensor[t].kind;
+        tensors += one * (model->tensor[t].kind < 0 ? 1 : layers_of_kind);
+    }
+    return vram_max(0, a.allocated - tensors * bytes);
+}
