@@ -147,7 +147,8 @@ static ggml_op *next_op(ggml_graph *g, int sources, const int source[])
     if (g->ops + 1 < GGML_MAX_OPS) g->ops++;
     else g->failed = true;
     *op = (ggml_op){.result = GGML_NONE};
-    for (int i = 0; i < sources; i++) read(g, op, source[i]);
+    if (sources > GGML_MAX_SOURCES) g->failed = true;
+    for (int i = 0; i < sources && i < GGML_MAX_SOURCES; i++) read(g, op, source[i]);
     return op;
 }
 

@@ -17,7 +17,7 @@ enum {
     GGML_MAX_INPUTS = 24,   /* tensors that live across layers: ids 0 .. 23 */
     GGML_MAX_TENSORS = 1024, /* those and one layer's */
     GGML_MAX_OPS = 1024,
-    GGML_MAX_SOURCES = 8,
+    GGML_MAX_SOURCES = 12,
     GGML_MAX_HOLES = 256,
     GGML_NONE = -1,         /* no tensor: a weight, a cache */
     GGML_VIEW = 1 << 16     /* of another shape or order: read through a view, never taken over in place */

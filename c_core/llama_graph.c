@@ -458,7 +458,7 @@ static choice choose(net *n, const vram_ffn *f, int x)
     double e = (double)f->experts, used = (double)f->experts_per_token, t = n->rows;
     ggml_shape all = ggml_f32(e, t, 1), some = ggml_f32(used, t, 1), one = ggml_f32(1, t, 1);
     bool fused = fused_choice(n, f);
-    int keep[12], kept = 0;
+    int keep[GGML_MAX_SOURCES], kept = 0; /* at most nine */
     int logits = multiply(n, x, e), selection;
     int probabilities = trait(n, SOFTMAX_AFTER) ? same(n, true, logits) : same(n, true, logits);
     selection = probabilities;
