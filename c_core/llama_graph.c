@@ -32,21 +32,28 @@ enum {
     NORM_AFTER_ROPE = 1 << 11,   /* q and k are normed after the rotation, in place (Llama 4) */
     REPEAT_KEYS = 1 << 12,       /* delta net: keys are repeated for the values' heads (Qwen3-Next) */
     SHARED_FIRST = 1 << 13,      /* the shared expert comes before the others */
-    OUTPUTS_LATE = 1 << 14,      /* rows of the outputs are picked after the last layer */
+    PICK_AFTER_LAYERS = 1 << 14, /* the rows of the outputs are picked after the last layer (gpt-oss) */
     NO_SPLIT_GATE = 1 << 15,     /* experts' gate and up are one tensor in the file (Gemma 4) */
-    FFN_IN_STREAM = 1 << 16      /* the residual is the first operand of the addition (Phi-3, LFM2) */
+    FFN_IN_STREAM = 1 << 16,     /* the stream is the first operand when the MLP is added (Phi-3, LFM2) */
+    MIXER_IN_STREAM = 1 << 17,   /* and when the mixer is (LFM2) */
+    SCALED_EMBEDDINGS = 1 << 18, /* the embeddings are touched before anything else (Granite) */
+    BARE_STATE_NORMS = 1 << 19,  /* time step, B and C are normed without weights (Falcon-Mamba) */
+    PICK_AFTER_NORM = 1 << 21,   /* or after the last norm */
+    FOUR_POSITIONS = 1 << 22,    /* four numbers a token (Qwen3.5's multimodal rotation) */
+    PICK_AFTER_SUM = 1 << 20     /* rows are picked once the mixer has been added (Falcon-H1) */
 };
 
 typedef struct { const char *type; unsigned traits; } family;
 static const family families[] = {
     {"cohere", ADD_FFN_TO_STREAM}, {"cohere2", ADD_FFN_TO_STREAM | ROPE_IN_WINDOWS}, {"exaone4", ROPE_IN_WINDOWS}, {"smollm3", ROPE_3_OF_4},
-    {"granitemoehybrid", NO_ROPE}, {"jamba", NO_ROPE | PLAIN_WEIGHTS}, {"nemotron_h", NO_ROPE}, {"bloom", NO_ROPE}, {"mpt", NO_ROPE}, {"gpt2", NO_ROPE},
+    {"granitemoehybrid", NO_ROPE | SCALED_EMBEDDINGS}, {"jamba", NO_ROPE | PLAIN_WEIGHTS}, {"falcon_mamba", BARE_STATE_NORMS}, {"falcon_h1", PICK_AFTER_SUM}, {"nemotron_h", NO_ROPE | PICK_AFTER_NORM | SCALED_WEIGHTS}, {"bloom", NO_ROPE}, {"mpt", NO_ROPE}, {"gpt2", NO_ROPE},
     {"opt", NO_ROPE}, {"gpt_bigcode", NO_ROPE}, {"olmoe", PLAIN_WEIGHTS}, {"qwen2_moe", PLAIN_WEIGHTS}, {"deepseek_v2", PLAIN_WEIGHTS}, {"deepseek", PLAIN_WEIGHTS},
-    {"gpt_oss", SOFTMAX_AFTER}, {"llama4_text", WEIGHTS_FIRST | PLAIN_WEIGHTS | NORM_AFTER_ROPE | ROPE_IN_WINDOWS},
+    {"gpt_oss", SOFTMAX_AFTER | PICK_AFTER_LAYERS}, {"llama4_text", WEIGHTS_FIRST | PLAIN_WEIGHTS | NORM_AFTER_ROPE | ROPE_IN_WINDOWS},
     {"llama4", WEIGHTS_FIRST | PLAIN_WEIGHTS | NORM_AFTER_ROPE | ROPE_IN_WINDOWS},
     {"deepseek_v3", EXPERT_GROUPS | SCALED_WEIGHTS}, {"glm4_moe_lite", SCALED_WEIGHTS}, {"glm4_moe", SCALED_WEIGHTS}, {"kimi_k2", SCALED_WEIGHTS},
-    {"gemma4", SPLIT_EXPERTS_BESIDE | V_NORM | NO_SPLIT_GATE}, {"gemma4_text", SPLIT_EXPERTS_BESIDE | V_NORM | NO_SPLIT_GATE},
-    {"qwen3_next", REPEAT_KEYS}, {"phi3", FFN_IN_STREAM}, {"lfm2", FFN_IN_STREAM}, {"lfm2_moe", FFN_IN_STREAM},
+    {"gemma4", SPLIT_EXPERTS_BESIDE | V_NORM | NO_SPLIT_GATE | PICK_AFTER_NORM}, {"gemma4_text", SPLIT_EXPERTS_BESIDE | V_NORM | NO_SPLIT_GATE | PICK_AFTER_NORM},
+    {"qwen3_next", REPEAT_KEYS | PICK_AFTER_NORM}, {"qwen3_5", PICK_AFTER_NORM | FOUR_POSITIONS}, {"qwen3_5_moe", PICK_AFTER_NORM | FOUR_POSITIONS},
+    {"qwen3_5_text", PICK_AFTER_NORM | FOUR_POSITIONS}, {"qwen3_5_moe_text", PICK_AFTER_NORM | FOUR_POSITIONS}, {"phi3", FFN_IN_STREAM}, {"lfm2", FFN_IN_STREAM | MIXER_IN_STREAM}, {"lfm2_moe", FFN_IN_STREAM | MIXER_IN_STREAM},
 };
 
 static unsigned traits_of(const vram_model *model)
@@ -68,12 +75,16 @@ typedef struct {
     int64_t layer;
     int carried;            /* state that the next layer will read, made already */
     bool carried_made;
+    int columns;            /* state of the convolution that this layer reads */
+    int picked;             /* rows of the stream, when they are picked before the mixer is done */
 } net;
 
 #define SOURCES(...) (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), (const int[]){__VA_ARGS__}
 #define V(tensor) ((tensor) | GGML_VIEW)
 
 static bool trait(const net *n, unsigned t) { return (n->traits & t) != 0; }
+
+static bool last(const net *n) { return n->layer == n->m->layers - 1; }
 
 /* ------------------------------------------------------------------------------------------------------- operations -- */
 
@@ -124,6 +135,13 @@ static bool rotary(const net *n, const vram_attention *a)
 /* Quantised caches are rotated by a Hadamard matrix, when heads are whole times 64 wide (llama-kv-cache.cpp, attn_rot) */
 static bool rotated(vram_format format, double head_dim) { return vram_format_get(format)->block > 1 && head_dim / 64 == vram_ceil_div(head_dim, 64); }
 
+/* x turned by a matrix (llama_mul_mat_hadamard); a slice of a wider projection is copied first */
+static int turned(net *n, ggml_shape shape, int rotation, bool slice, int x)
+{
+    if (slice) x = shaped(n, false, shape, V(x));
+    return ggml_graph_op(n->g, false, shape, SOURCES(rotation, V(x)));
+}
+
 /* norm of each head, rotation, rotation of a quantised cache; `from` is a projection of `heads` heads */
 static int heads_of(net *n, const vram_attention *a, const cache *c, int from, double heads)
 {
@@ -136,8 +154,8 @@ static int heads_of(net *n, const vram_attention *a, const cache *c, int from, d
     if (by_head && !bare) x = same(n, true, x);
     if (rotary(n, a)) x = ggml_graph_op(n->g, true, shape, SOURCES(x, POSITIONS));
     if (late && rotary(n, a) && a->qk_norm != VRAM_QK_NORM_NONE) x = shaped(n, true, shape, x);
-    if (rotated(n->b->k_type, (double)a->head_dim)) x = ggml_graph_op(n->g, false, shape, SOURCES(c->k_rotation, V(x)));
-    return x;
+    bool slice = a->fused_qkv && !by_head && !rotary(n, a);
+    return rotated(n->b->k_type, (double)a->head_dim) ? turned(n, shape, c->k_rotation, slice, x) : x;
 }
 
 static int values_of(net *n, const vram_attention *a, const cache *c, int from)
@@ -145,8 +163,7 @@ static int values_of(net *n, const vram_attention *a, const cache *c, int from)
     ggml_shape shape = ggml_f32((double)a->v_head_dim, (double)a->kv_heads, n->rows);
     int x = V(from);
     if (trait(n, V_NORM)) x = shaped(n, true, shape, x);
-    if (rotated(n->b->v_type, (double)a->v_head_dim)) x = ggml_graph_op(n->g, false, shape, SOURCES(c->v_rotation, V(x)));
-    return x;
+    return rotated(n->b->v_type, (double)a->v_head_dim) ? turned(n, shape, c->v_rotation, a->fused_qkv, x) : x;
 }
 
 /* Caches of another type than fp16 are copied to 16 bit for the flash kernels, into the room behind the result */
@@ -165,16 +182,19 @@ static int attend(net *n, const vram_attention *a, const cache *c, int q)
     ggml_shape out = ggml_f32(v, heads, n->rows);
     if (n->b->flash) {
         out.bytes += flash_copies(n, c->cells, kv * (double)a->head_dim, kv * v);
-        int o = ggml_graph_op(n->g, false, out, SOURCES(V(q), c->mask));
-        if (!rotated(n->b->v_type, v)) return V(o);
-        return V(ggml_graph_op(n->g, false, ggml_f32(v, heads, n->rows), SOURCES(c->v_rotation, V(o))));
+        return V(ggml_graph_op(n->g, false, out, SOURCES(V(q), c->mask)));
     }
     int scores = ggml_graph_op(n->g, false, ggml_f32(c->cells, n->rows, heads), SOURCES(V(q)));
     scores = ggml_graph_op(n->g, true, ggml_f32(c->cells, n->rows, heads), SOURCES(scores, c->mask));
     int o = shaped(n, false, ggml_f32(v, n->rows, heads), scores);
-    o = shaped(n, false, ggml_f32(v * heads, n->rows, 1), V(o));
-    if (!rotated(n->b->v_type, v)) return o;
-    return V(ggml_graph_op(n->g, false, ggml_f32(v, heads, n->rows), SOURCES(c->v_rotation, V(o))));
+    return shaped(n, false, ggml_f32(v * heads, n->rows, 1), V(o));
+}
+
+/* What a rotated cache of values gave is turned back */
+static int turned_back(net *n, const vram_attention *a, int o)
+{
+    if (a->type == VRAM_MIXER_MLA || !rotated(n->b->v_type, (double)a->v_head_dim)) return o;
+    return V(ggml_graph_op(n->g, false, ggml_f32((double)a->v_head_dim, (double)a->heads, n->rows), SOURCES(cache_of(n, a).v_rotation, V(o))));
 }
 
 /* q, k, v and the writing of the cache; returns q. With two caches k comes before v (build_attn of _iswa), else after. */
@@ -255,11 +275,14 @@ static int attention_heads(net *n, const vram_attention *a, int x)
     if (a->type == VRAM_MIXER_MLA) return latent_attention(n, a, x);
     cache c = cache_of(n, a);
     if (!a->output_gate) return attend(n, a, &c, queries(n, a, &c, x));
-    int wide, q = gated_queries(n, a, &c, x, &wide), o = attend(n, a, &c, q);
+    int wide, q = gated_queries(n, a, &c, x, &wide), o = turned_back(n, a, attend(n, a, &c, q));
     int gate = shaped(n, false, ggml_f32((double)(a->heads * a->v_head_dim), n->rows, 1), V(wide));
     gate = same(n, true, gate);
     return ggml_graph_op(n->g, true, ggml_f32((double)(a->heads * a->v_head_dim), n->rows, 1), SOURCES(V(o), gate));
 }
+
+/* The heads' output, back to the hidden width */
+static int project(net *n, const vram_attention *a, int heads) { return multiply(n, a->output_gate ? heads : turned_back(n, a, heads), n->hidden); }
 
 /* ------------------------------------------------------------------------------------------------------------- state -- */
 
@@ -287,8 +310,6 @@ static void read_ahead(net *n)
     n->carried_made = true;
 }
 
-static int columns_here(net *n, const vram_state *s) { return n->layer > 0 && reads_ahead(layer_at(n, n->layer)) ? CARRIED : read_columns(n, s); }
-
 /* columns of the past and of this batch, one after the other, and the convolution over them */
 static int convolve(net *n, const vram_state *s, int columns, int from, bool bias, bool activation)
 {
@@ -306,6 +327,13 @@ static double state_numbers(const net *n, const vram_state *s)
     return shape.channels * shape.numbers * n->b->sequences;
 }
 
+/* norms of the time step, B and C: Jamba's have weights, Falcon-Mamba's have none */
+static int state_norm(net *n, const vram_state *s, double width, int from)
+{
+    int x = shaped(n, true, ggml_f32(width, n->tokens, 1), V(from));
+    return s->inner_norms ? same(n, true, x) : x;
+}
+
 /* build_mamba_layer: returns the output of the mixer, before the residual */
 static int mamba1(net *n, const vram_state *s, int columns, int x)
 {
@@ -313,21 +341,18 @@ static int mamba1(net *n, const vram_state *s, int columns, int x)
     int in = multiply(n, x, 2 * inner);
     int conv = convolve(n, s, columns, in, s->conv_bias, true);
     int dbc = multiply(n, conv, (double)(s->dt_rank + 2 * s->state));
-    int dt = shaped(n, false, ggml_f32((double)s->dt_rank, t, 1), V(dbc)), b = V(dbc), c = V(dbc);
-    if (s->inner_norms) {
-        dt = same(n, true, shaped(n, true, ggml_f32((double)s->dt_rank, t, 1), V(dbc)));
-        b = same(n, true, shaped(n, true, ggml_f32((double)s->state, t, 1), V(dbc)));
-        c = same(n, true, shaped(n, true, ggml_f32((double)s->state, t, 1), V(dbc)));
-    }
-    dt = same(n, true, multiply(n, dt, inner));
+    bool normed = s->inner_norms || trait(n, BARE_STATE_NORMS);
+    int dt = multiply(n, normed ? state_norm(n, s, (double)s->dt_rank, dbc) : shaped(n, false, ggml_f32((double)s->dt_rank, t, 1), V(dbc)), inner);
+    dt = same(n, true, dt);
+    int b = normed ? state_norm(n, s, (double)s->state, dbc) : V(dbc), c = normed ? state_norm(n, s, (double)s->state, dbc) : V(dbc);
     int scan = ggml_graph_op(n->g, false, ggml_f32(inner * t + state_numbers(n, s), 1, 1), SOURCES(V(conv), dt, b, c));
     ggml_graph_use(n->g, SOURCES(V(scan)));
-    read_ahead(n);
+    if (layer_at(n, n->layer)->ffn.experts == 0) read_ahead(n);
     int z = shaped(n, false, ggml_f32(inner, t, 1), V(in));
     int y = same(n, true, conv);
     y = ggml_graph_op(n->g, true, ggml_f32(inner, t, 1), SOURCES(V(scan), y));
     y = ggml_graph_op(n->g, false, ggml_f32(inner, t, 1), SOURCES(z, y));
-    return multiply(n, y, n->hidden);
+    return V(multiply(n, y, n->hidden));
 }
 
 /* build_mamba2_layer up to the scan; what follows is asked for later, by whoever needs the output */
@@ -366,6 +391,7 @@ static int short_convolution(net *n, const vram_state *s, int columns, int x)
     int joined = ggml_graph_op(n->g, false, ggml_f32(n->tokens + past, n->hidden, 1), SOURCES(V(columns), V(bx)));
     ggml_graph_use(n->g, SOURCES(V(joined)));
     read_ahead(n);
+    if (last(n)) n->picked = pick(n, STREAM, n->hidden);
     int y = shaped(n, false, rows, joined);
     y = ggml_graph_op(n->g, true, rows, SOURCES(V(bcx), y));
     return V(multiply(n, y, n->hidden));
@@ -550,19 +576,18 @@ static int sparse(net *n, const vram_ffn *f, int x)
 
 static int mlp(net *n, const vram_ffn *f, int x)
 {
-    return f->experts > 0 ? sparse(n, f, x) : dense(n, f->type, f->fused_gate_up, (double)f->width, x);
+    if (f->experts > 0) return sparse(n, f, x);
+    return dense(n, f->type, f->width > 0 && f->fused_gate_up, (double)(f->width > 0 ? f->width : f->shared_width), x);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- layer -- */
 
-static bool last(const net *n) { return n->layer == n->m->layers - 1; }
-
 /* After the mixer of the last layer only the rows go on whose logits are wanted. */
 static int pick_rows(net *n, int *stream, int y)
 {
-    if (!last(n)) return y;
+    if (!last(n) || trait(n, PICK_AFTER_SUM | PICK_AFTER_LAYERS | PICK_AFTER_NORM)) return y;
     y = pick(n, y, n->hidden);
-    *stream = pick(n, *stream, n->hidden);
+    *stream = n->picked >= 0 ? n->picked : pick(n, *stream, n->hidden);
     n->rows = n->b->outputs;
     return y;
 }
@@ -572,24 +597,18 @@ static int post_norm(net *n, const vram_layer *l, int y) { return l->post_norms 
 /* Attention and MLP read the same normed input (models/falcon.cpp, command-r.cpp) */
 static int parallel_layer(net *n, const vram_layer *l)
 {
-    int stream = STREAM, x = norm_rows(n, stream), second = l->norms > 1 ? norm_rows(n, stream) : x;
-    int heads = attention_heads(n, &l->attention, x);
-    if (last(n)) {
-        int attended = multiply(n, heads, n->hidden);
-        double outputs = n->b->outputs;
-        n->rows = outputs;
-        int picked = pick(n, attended, n->hidden);
-        stream = pick(n, stream, n->hidden);
-        second = pick(n, second, n->hidden);
-        int y = mlp(n, &l->ffn, second);
-        return trait(n, ADD_FFN_TO_STREAM) ? add(n, add(n, y, stream), picked) : add(n, add(n, y, picked), stream);
-    }
-    int y = mlp(n, &l->ffn, second);
-    if (trait(n, ADD_FFN_TO_STREAM)) {
-        y = add(n, y, stream);
-        return add(n, y, multiply(n, heads, n->hidden));
-    }
-    return add(n, add(n, y, multiply(n, heads, n->hidden)), stream);
+    int stream = STREAM, x = norm_rows(n, stream), heads = attention_heads(n, &l->attention, x);
+    int second = l->norms > 1 ? norm_rows(n, stream) : x;
+    int cut = last(n) ? pick(n, second, n->hidden) : second;
+    double all = n->rows, some = last(n) ? n->b->outputs : all;
+    n->rows = some;
+    int y = mlp(n, &l->ffn, cut);
+    if (trait(n, ADD_FFN_TO_STREAM)) y = add(n, y, last(n) ? pick(n, stream, n->hidden) : stream);
+    n->rows = all;
+    int attended = project(n, &l->attention, heads);
+    n->rows = some;
+    y = add(n, y, last(n) ? pick(n, attended, n->hidden) : attended);
+    return trait(n, ADD_FFN_TO_STREAM) ? y : add(n, y, last(n) ? pick(n, stream, n->hidden) : stream);
 }
 
 /* Gemma 4's sparse layers: router and experts on one norm of the stream, a dense MLP on another, the sum normed again */
@@ -607,11 +626,11 @@ static int mixer(net *n, const vram_layer *l, int x)
 {
     const vram_state *s = &l->state;
     switch (s->type) {
-    case VRAM_STATE_MAMBA1: return mamba1(n, s, columns_here(n, s), x);
-    case VRAM_STATE_SHORT_CONV: return short_convolution(n, s, columns_here(n, s), x);
+    case VRAM_STATE_MAMBA1: return mamba1(n, s, n->columns, x);
+    case VRAM_STATE_SHORT_CONV: return short_convolution(n, s, n->columns, x);
     case VRAM_STATE_GATED_DELTA: return gated_delta(n, s, x);
     case VRAM_STATE_MAMBA2: {
-        mamba2_parts p = mamba2_scan(n, s, columns_here(n, s), x);
+        mamba2_parts p = mamba2_scan(n, s, n->columns, x);
         if (l->ffn.experts == 0) read_ahead(n);
         return mamba2_out(n, s, p);
     }
@@ -619,7 +638,7 @@ static int mixer(net *n, const vram_layer *l, int x)
     }
     int heads = attention_heads(n, &l->attention, x);
     if (l->ffn.experts == 0) read_ahead(n);
-    return multiply(n, heads, n->hidden);
+    return project(n, &l->attention, heads);
 }
 
 /* Falcon-H1: both, on norms of their own, added */
@@ -628,7 +647,7 @@ static int both_mixers(net *n, const vram_layer *l)
     int heads = attention_heads(n, &l->attention, norm_rows(n, STREAM));
     int columns = read_columns(n, &l->state);
     mamba2_parts p = mamba2_scan(n, &l->state, columns, norm_rows(n, STREAM));
-    int y = multiply(n, heads, n->hidden);
+    int y = project(n, &l->attention, heads);
     return add(n, y, mamba2_out(n, &l->state, p));
 }
 
@@ -639,20 +658,31 @@ static int plain_layer(net *n, const vram_layer *l)
     int stream = STREAM;
     bool both = l->attention.type != VRAM_MIXER_NONE && l->state.type != VRAM_STATE_NONE, after_only = l->post_norms && l->norms == 2;
     if (has_mixer(l)) {
+        n->columns = !reads_ahead(l) ? GGML_NONE : n->layer > 0 ? CARRIED : read_columns(n, &l->state);
         int y = both ? both_mixers(n, l) : mixer(n, l, after_only ? stream : norm_rows(n, stream));
         y = pick_rows(n, &stream, y);
-        stream = add(n, post_norm(n, l, y), stream);
+        y = post_norm(n, l, y);
+        stream = trait(n, MIXER_IN_STREAM) ? add(n, stream, y) : add(n, y, stream);
+        if (last(n) && trait(n, PICK_AFTER_SUM)) {
+            stream = pick(n, stream, n->hidden);
+            n->rows = n->b->outputs;
+        }
     }
     if (l->ffn.type == VRAM_FFN_NONE) return stream;
-    if (!has_mixer(l) && last(n)) n->rows = n->tokens;
     if (trait(n, SPLIT_EXPERTS_BESIDE) && l->ffn.experts > 0) return add(n, experts_beside_mlp(n, l, stream), stream);
     int y = mlp(n, &l->ffn, after_only ? stream : norm_rows(n, stream));
+    if (!has_mixer(l)) y = pick_rows(n, &stream, y);
     return trait(n, FFN_IN_STREAM) ? add(n, stream, post_norm(n, l, y)) : add(n, post_norm(n, l, y), stream);
 }
 
 static void head(net *n, int stream)
 {
+    bool late = trait(n, PICK_AFTER_LAYERS | PICK_AFTER_NORM);
+    if (trait(n, PICK_AFTER_LAYERS)) stream = pick(n, stream, n->hidden);
+    if (trait(n, PICK_AFTER_LAYERS)) n->rows = n->b->outputs;
     int x = n->m->final_norm ? norm_rows(n, stream) : stream;
+    if (late) n->rows = n->b->outputs;
+    if (trait(n, PICK_AFTER_NORM)) x = pick(n, x, n->hidden);
     int logits = multiply(n, x, (double)n->m->vocab);
     n->g->tensor[logits].output = true;
     ggml_graph_run(n->g, GGML_NONE, GGML_NONE);
@@ -661,14 +691,13 @@ static void head(net *n, int stream)
 static void walk(net *n)
 {
     n->rows = n->tokens;
-    if (n->m->embedding_norm) {
-        int x = norm_rows(n, STREAM);
-        ggml_graph_run(n->g, x, GGML_NONE);
-    }
+    if (n->m->embedding_norm) ggml_graph_run(n->g, norm_rows(n, STREAM), GGML_NONE);
+    if (trait(n, SCALED_EMBEDDINGS)) ggml_graph_run(n->g, same(n, true, STREAM), GGML_NONE);
     for (n->layer = 0; n->layer < n->m->layers; n->layer++) {
         const vram_layer *l = layer_at(n, n->layer);
         n->carried = GGML_NONE;
         n->carried_made = false;
+        n->picked = GGML_NONE;
         int stream = l->parallel && l->attention.type != VRAM_MIXER_NONE ? parallel_layer(n, l) : plain_layer(n, l);
         ggml_graph_run(n->g, stream, n->carried);
     }
@@ -714,7 +743,7 @@ double llama_graph_bytes(ggml_graph *graph, const vram_model *model, const llama
     net n = {.g = graph, .m = model, .b = batch, .traits = traits_of(model), .two_caches = batch->two_caches, .hidden = (double)model->hidden, .tokens = batch->tokens};
     ggml_graph_start(graph);
     ggml_graph_input(graph, STREAM, ggml_f32(n.hidden, n.tokens, 1));
-    ggml_graph_input(graph, POSITIONS, ggml_typed(4, n.tokens, 1, 1));
+    ggml_graph_input(graph, POSITIONS, ggml_typed(4, n.tokens * (trait(&n, FOUR_POSITIONS) ? 4 : 1), 1, 1));
     ggml_graph_input(graph, OUTPUT_IDS, ggml_typed(4, batch->outputs, 1, 1));
     ggml_graph_input(graph, STATE_IDS, ggml_typed(4, batch->sequences, 1, 1));
     cache_inputs(&n, K_IDS, V_IDS, MASK, batch->cells);
