@@ -18,6 +18,19 @@ static void remove_hole(ggml_graph *g, int at)
     g->holes--;
 }
 
+static void insert_hole(ggml_graph *g, double offset, double bytes)
+{
+    int at = 0;
+    if (g->holes == GGML_MAX_HOLES) {
+        g->failed = true;
+        return;
+    }
+    while (at < g->holes && g->hole[at].offset < offset) at++;
+    for (int i = g->holes; i > at; i--) g->hole[i] = g->hole[i - 1];
+    g->hole[at] = (ggml_hole){offset, bytes};
+    g->holes++;
+}
+
 /* The smallest hole that is large enough, of equal ones the last; the endless one behind everything only if none is. */
 static double take(ggml_graph *g, double bytes)
 {
@@ -36,28 +49,31 @@ static double take(ggml_graph *g, double bytes)
     return offset;
 }
 
-/* Holes stay sorted and never touch. */
+/* Grows the first hole that ends where the room starts, or starts where it ends, and joins it with that hole's other neighbour; else a new
+ * hole. (A tensor of no bytes can leave an empty hole, at which two others then touch without being joined: as in ggml.) */
 static void give_back(ggml_graph *g, double offset, double bytes)
 {
-    int at = 0;
-    while (at < g->holes && g->hole[at].offset < offset) at++;
-    bool before = at > 0 && g->hole[at - 1].offset + g->hole[at - 1].bytes == offset;
-    bool after = at < g->holes && offset + bytes == g->hole[at].offset;
-    if (before) {
-        g->hole[at - 1].bytes += bytes;
-        if (!after) return;
-        g->hole[at - 1].bytes += g->hole[at].bytes;
-        remove_hole(g, at);
-    } else if (after) {
-        g->hole[at].offset = offset;
-        g->hole[at].bytes += bytes;
-    } else if (g->holes == GGML_MAX_HOLES) {
-        g->failed = true;
-    } else {
-        for (int i = g->holes; i > at; i--) g->hole[i] = g->hole[i - 1];
-        g->hole[at] = (ggml_hole){offset, bytes};
-        g->holes++;
+    for (int i = 0; i < g->holes; i++) {
+        ggml_hole *h = &g->hole[i];
+        if (h->offset + h->bytes == offset) {
+            h->bytes += bytes;
+            if (i + 1 < g->holes && h->offset + h->bytes == h[1].offset) {
+                h->bytes += h[1].bytes;
+                remove_hole(g, i + 1);
+            }
+            return;
+        }
+        if (offset + bytes == h->offset) {
+            h->offset = offset;
+            h->bytes += bytes;
+            if (i > 0 && h[-1].offset + h[-1].bytes == offset) {
+                h[-1].bytes += h->bytes;
+                remove_hole(g, i);
+            }
+            return;
+        }
     }
+    insert_hole(g, offset, bytes);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- tensors -- */

@@ -13,7 +13,7 @@ enum {
     STREAM = GGML_STREAM, CARRIED = GGML_CARRIED, POSITIONS, OUTPUT_IDS,
     K_IDS, V_IDS, MASK, K_ROTATION, V_ROTATION,
     WINDOW_K_IDS, WINDOW_V_IDS, WINDOW_MASK, WINDOW_K_ROTATION, WINDOW_V_ROTATION,
-    STATE_IDS, SCALES
+    STATE_IDS, OTHER_STATE_IDS, QUERY_SCALES
 };
 
 /* How a family departs from Llama */
@@ -38,6 +38,7 @@ enum {
     MIXER_IN_STREAM = 1 << 17,   /* and when the mixer is (LFM2) */
     SCALED_EMBEDDINGS = 1 << 18, /* the embeddings are touched before anything else (Granite) */
     BARE_STATE_NORMS = 1 << 19,  /* time step, B and C are normed without weights (Falcon-Mamba) */
+    SCALED_QUERIES = 1 << 23,    /* queries without rotation are scaled by their position (Llama 4) */
     PICK_AFTER_NORM = 1 << 21,   /* or after the last norm */
     FOUR_POSITIONS = 1 << 22,    /* four numbers a token (Qwen3.5's multimodal rotation) */
     PICK_AFTER_SUM = 1 << 20     /* rows are picked once the mixer has been added (Falcon-H1) */
@@ -46,10 +47,10 @@ enum {
 typedef struct { const char *type; unsigned traits; } family;
 static const family families[] = {
     {"cohere", ADD_FFN_TO_STREAM}, {"cohere2", ADD_FFN_TO_STREAM | ROPE_IN_WINDOWS}, {"exaone4", ROPE_IN_WINDOWS}, {"smollm3", ROPE_3_OF_4},
-    {"granitemoehybrid", NO_ROPE | SCALED_EMBEDDINGS}, {"jamba", NO_ROPE | PLAIN_WEIGHTS}, {"falcon_mamba", BARE_STATE_NORMS}, {"falcon_h1", PICK_AFTER_SUM}, {"nemotron_h", NO_ROPE | PICK_AFTER_NORM | SCALED_WEIGHTS}, {"bloom", NO_ROPE}, {"mpt", NO_ROPE}, {"gpt2", NO_ROPE},
+    {"granitemoehybrid", NO_ROPE | SCALED_EMBEDDINGS}, {"jamba", NO_ROPE | PLAIN_WEIGHTS | MIXER_IN_STREAM}, {"falcon_mamba", BARE_STATE_NORMS}, {"falcon_h1", PICK_AFTER_SUM}, {"nemotron_h", NO_ROPE | PICK_AFTER_NORM | SCALED_WEIGHTS}, {"bloom", NO_ROPE}, {"mpt", NO_ROPE}, {"gpt2", NO_ROPE},
     {"opt", NO_ROPE}, {"gpt_bigcode", NO_ROPE}, {"olmoe", PLAIN_WEIGHTS}, {"qwen2_moe", PLAIN_WEIGHTS}, {"deepseek_v2", PLAIN_WEIGHTS}, {"deepseek", PLAIN_WEIGHTS},
-    {"gpt_oss", SOFTMAX_AFTER | PICK_AFTER_LAYERS}, {"llama4_text", WEIGHTS_FIRST | PLAIN_WEIGHTS | NORM_AFTER_ROPE | ROPE_IN_WINDOWS},
-    {"llama4", WEIGHTS_FIRST | PLAIN_WEIGHTS | NORM_AFTER_ROPE | ROPE_IN_WINDOWS},
+    {"gpt_oss", SOFTMAX_AFTER | PICK_AFTER_LAYERS}, {"llama4_text", WEIGHTS_FIRST | PLAIN_WEIGHTS | NORM_AFTER_ROPE | ROPE_IN_WINDOWS | SCALED_QUERIES},
+    {"llama4", WEIGHTS_FIRST | PLAIN_WEIGHTS | NORM_AFTER_ROPE | ROPE_IN_WINDOWS | SCALED_QUERIES},
     {"deepseek_v3", EXPERT_GROUPS | SCALED_WEIGHTS}, {"glm4_moe_lite", SCALED_WEIGHTS}, {"glm4_moe", SCALED_WEIGHTS}, {"kimi_k2", SCALED_WEIGHTS},
     {"gemma4", SPLIT_EXPERTS_BESIDE | V_NORM | NO_SPLIT_GATE | PICK_AFTER_NORM}, {"gemma4_text", SPLIT_EXPERTS_BESIDE | V_NORM | NO_SPLIT_GATE | PICK_AFTER_NORM},
     {"qwen3_next", REPEAT_KEYS | PICK_AFTER_NORM}, {"qwen3_5", PICK_AFTER_NORM | FOUR_POSITIONS}, {"qwen3_5_moe", PICK_AFTER_NORM | FOUR_POSITIONS},
@@ -110,6 +111,12 @@ static int norm_rows(net *n, int x) { return norm(n, ggml_f32(n->hidden, n->rows
 /* Only the rows whose logits are wanted */
 static int pick(net *n, int x, double width) { return ggml_graph_op(n->g, false, ggml_f32(width, n->b->outputs, 1), SOURCES(x, OUTPUT_IDS)); }
 
+/* Where the stream is the first operand, its rows are picked before the mixer is done. */
+static void pick_early(net *n)
+{
+    if (last(n) && trait(n, MIXER_IN_STREAM)) n->picked = pick(n, STREAM, n->hidden);
+}
+
 /* ---------------------------------------------------------------------------------------------------------- attention -- */
 
 typedef struct {
@@ -154,8 +161,16 @@ static int heads_of(net *n, const vram_attention *a, const cache *c, int from, d
     if (by_head && !bare) x = same(n, true, x);
     if (rotary(n, a)) x = ggml_graph_op(n->g, true, shape, SOURCES(x, POSITIONS));
     if (late && rotary(n, a) && a->qk_norm != VRAM_QK_NORM_NONE) x = shaped(n, true, shape, x);
+    if (heads == (double)a->heads && trait(n, SCALED_QUERIES) && !rotary(n, a)) x = ggml_graph_op(n->g, true, shape, SOURCES(x, QUERY_SCALES));
     bool slice = a->fused_qkv && !by_head && !rotary(n, a);
     return rotated(n->b->k_type, (double)a->head_dim) ? turned(n, shape, c->k_rotation, slice, x) : x;
+}
+
+static double widest_values(const vram_model *m)
+{
+    double widest = 0;
+    for (int i = 0; i < m->kinds; i++) widest = vram_max(widest, (double)(m->kind[i].attention.kv_heads * m->kind[i].attention.v_head_dim));
+    return widest;
 }
 
 static int values_of(net *n, const vram_attention *a, const cache *c, int from)
@@ -163,7 +178,9 @@ static int values_of(net *n, const vram_attention *a, const cache *c, int from)
     ggml_shape shape = ggml_f32((double)a->v_head_dim, (double)a->kv_heads, n->rows);
     int x = V(from);
     if (trait(n, V_NORM)) x = shaped(n, true, shape, x);
-    return rotated(n->b->v_type, (double)a->v_head_dim) ? turned(n, shape, c->v_rotation, a->fused_qkv, x) : x;
+    if (rotated(n->b->v_type, (double)a->v_head_dim)) x = turned(n, shape, c->v_rotation, a->fused_qkv, x);
+    double widest = widest_values(n->m), width = (double)(a->kv_heads * a->v_head_dim);
+    return n->b->flash || width == widest ? x : shaped(n, false, ggml_f32(widest, n->rows, 1), V(x)); /* without flash kernels all layers' V are as wide */
 }
 
 /* Caches of another type than fp16 are copied to 16 bit for the flash kernels, into the room behind the result */
@@ -261,9 +278,9 @@ static int latent_attention(net *n, const vram_attention *a, int x)
         o = shaped(n, false, ggml_f32(v, n->rows, h), V(o));
         return V(shaped(n, false, ggml_f32(v, h, n->rows), V(o)));
     }
+    int values = ggml_graph_op(n->g, false, ggml_typed(vram_format_bytes(n->b->k_type), c.cells, rank, n->b->streams), 0, NULL);
     int scores = ggml_graph_op(n->g, false, ggml_f32(c.cells, n->rows, h), SOURCES(V(query)));
     scores = ggml_graph_op(n->g, true, ggml_f32(c.cells, n->rows, h), SOURCES(scores, c.mask));
-    int values = ggml_graph_op(n->g, false, ggml_typed(vram_format_bytes(n->b->k_type), c.cells, rank, n->b->streams), 0, NULL);
     int o = ggml_graph_op(n->g, false, ggml_f32(rank, n->rows, h), SOURCES(values, scores));
     o = shaped(n, false, ggml_f32(v, n->rows, h), o);
     return shaped(n, false, ggml_f32(v * h, n->rows, 1), V(o));
@@ -286,11 +303,20 @@ static int project(net *n, const vram_attention *a, int heads) { return multiply
 
 /* ------------------------------------------------------------------------------------------------------------- state -- */
 
+/* build_rs also moves the states of slots that take no part: none in the largest batch, a tensor of no bytes all the same */
+static void move_other_states(net *n)
+{
+    int none = ggml_graph_op(n->g, false, ggml_f32(0, 0, 1), SOURCES(OTHER_STATE_IDS));
+    ggml_graph_use(n->g, SOURCES(none));
+}
+
 /* The convolution's columns of every sequence; in llama.cpp's order of nodes some graphs read them before the layer before is done */
 static int read_columns(net *n, const vram_state *s)
 {
     vram_state_shape shape = vram_state_size(s);
-    return ggml_graph_op(n->g, false, ggml_f32(shape.conv_channels * ((double)s->conv_kernel - 1), n->b->sequences, 1), SOURCES(STATE_IDS));
+    int columns = ggml_graph_op(n->g, false, ggml_f32(shape.conv_channels * ((double)s->conv_kernel - 1), n->b->sequences, 1), SOURCES(STATE_IDS));
+    move_other_states(n);
+    return columns;
 }
 
 static const vram_layer *layer_at(const net *n, int64_t layer) { return layer < n->m->layers ? &n->m->kind[n->m->layer_kind[layer]] : NULL; }
@@ -345,9 +371,11 @@ static int mamba1(net *n, const vram_state *s, int columns, int x)
     int dt = multiply(n, normed ? state_norm(n, s, (double)s->dt_rank, dbc) : shaped(n, false, ggml_f32((double)s->dt_rank, t, 1), V(dbc)), inner);
     dt = same(n, true, dt);
     int b = normed ? state_norm(n, s, (double)s->state, dbc) : V(dbc), c = normed ? state_norm(n, s, (double)s->state, dbc) : V(dbc);
-    int scan = ggml_graph_op(n->g, false, ggml_f32(inner * t + state_numbers(n, s), 1, 1), SOURCES(V(conv), dt, b, c));
+    int scan = ggml_graph_op(n->g, false, ggml_f32(inner * t + state_numbers(n, s), 1, 1), SOURCES(V(conv), dt, b, c, STATE_IDS));
+    move_other_states(n);
     ggml_graph_use(n->g, SOURCES(V(scan)));
     if (layer_at(n, n->layer)->ffn.experts == 0) read_ahead(n);
+    pick_early(n);
     int z = shaped(n, false, ggml_f32(inner, t, 1), V(in));
     int y = same(n, true, conv);
     y = ggml_graph_op(n->g, true, ggml_f32(inner, t, 1), SOURCES(V(scan), y));
@@ -365,7 +393,8 @@ static mamba2_parts mamba2_scan(net *n, const vram_state *s, int columns, int x)
     p.in = multiply(n, x, inner + channels + heads);
     p.conv = convolve(n, s, columns, p.in, s->conv_bias, true);
     int dt = same(n, true, shaped(n, false, ggml_f32(heads, t, 1), V(p.in)));
-    p.scan = ggml_graph_op(n->g, false, ggml_f32(inner * t + state_numbers(n, s), 1, 1), SOURCES(V(p.conv), dt, V(p.conv), V(p.conv)));
+    p.scan = ggml_graph_op(n->g, false, ggml_f32(inner * t + state_numbers(n, s), 1, 1), SOURCES(V(p.conv), dt, V(p.conv), V(p.conv), STATE_IDS));
+    move_other_states(n);
     ggml_graph_use(n->g, SOURCES(V(p.scan)));
     return p;
 }
@@ -390,8 +419,8 @@ static int short_convolution(net *n, const vram_state *s, int columns, int x)
     double past = ((double)s->conv_kernel - 1) * n->b->sequences;
     int joined = ggml_graph_op(n->g, false, ggml_f32(n->tokens + past, n->hidden, 1), SOURCES(V(columns), V(bx)));
     ggml_graph_use(n->g, SOURCES(V(joined)));
-    read_ahead(n);
-    if (last(n)) n->picked = pick(n, STREAM, n->hidden);
+    if (layer_at(n, n->layer)->ffn.experts == 0) read_ahead(n);
+    pick_early(n);
     int y = shaped(n, false, rows, joined);
     y = ggml_graph_op(n->g, true, rows, SOURCES(V(bcx), y));
     return V(multiply(n, y, n->hidden));
@@ -410,6 +439,7 @@ static int gated_delta(net *n, const vram_state *s, int x)
     int joined = ggml_graph_op(n->g, false, ggml_f32(t + past, 2 * key + value, 1), SOURCES(V(columns), V(qkv)));
     ggml_graph_use(n->g, SOURCES(V(joined)));
     int state = ggml_graph_op(n->g, false, ggml_f32(state_numbers(n, s), 1, 1), SOURCES(STATE_IDS));
+    move_other_states(n);
     int conv = same(n, true, shaped(n, false, ggml_f32(2 * key + value, t, 1), joined));
     int q = same(n, true, shaped(n, true, keys, V(conv)));
     if (repeat) q = V(shaped(n, false, repeated, V(q)));
@@ -638,6 +668,7 @@ static int mixer(net *n, const vram_layer *l, int x)
     }
     int heads = attention_heads(n, &l->attention, x);
     if (l->ffn.experts == 0) read_ahead(n);
+    pick_early(n);
     return project(n, &l->attention, heads);
 }
 
@@ -675,14 +706,21 @@ static int plain_layer(net *n, const vram_layer *l)
     return trait(n, FFN_IN_STREAM) ? add(n, stream, post_norm(n, l, y)) : add(n, post_norm(n, l, y), stream);
 }
 
+/* Families with multi-token prediction give all rows of the hidden state out, too: an output of the graph, which stays */
+static int pick_hidden(net *n, int x)
+{
+    n->g->tensor[x].output = true;
+    return pick(n, x, n->hidden);
+}
+
 static void head(net *n, int stream)
 {
-    bool late = trait(n, PICK_AFTER_LAYERS | PICK_AFTER_NORM);
-    if (trait(n, PICK_AFTER_LAYERS)) stream = pick(n, stream, n->hidden);
-    if (trait(n, PICK_AFTER_LAYERS)) n->rows = n->b->outputs;
+    bool after_layers = trait(n, PICK_AFTER_LAYERS), after_norm = trait(n, PICK_AFTER_NORM);
+    if (after_layers) stream = pick_hidden(n, stream);
+    if (after_layers) n->rows = n->b->outputs;
     int x = n->m->final_norm ? norm_rows(n, stream) : stream;
-    if (late) n->rows = n->b->outputs;
-    if (trait(n, PICK_AFTER_NORM)) x = pick(n, x, n->hidden);
+    n->rows = n->b->outputs;
+    if (after_norm) x = pick_hidden(n, x);
     int logits = multiply(n, x, (double)n->m->vocab);
     n->g->tensor[logits].output = true;
     ggml_graph_run(n->g, GGML_NONE, GGML_NONE);
@@ -705,13 +743,6 @@ static void walk(net *n)
 }
 
 /* ------------------------------------------------------------------------------------------------------------ inputs -- */
-
-static double widest_values(const vram_model *m)
-{
-    double widest = 0;
-    for (int i = 0; i < m->kinds; i++) widest = vram_max(widest, (double)(m->kind[i].attention.kv_heads * m->kind[i].attention.v_head_dim));
-    return widest;
-}
 
 static double widest_head(const vram_model *m)
 {
@@ -746,6 +777,8 @@ double llama_graph_bytes(ggml_graph *graph, const vram_model *model, const llama
     ggml_graph_input(graph, POSITIONS, ggml_typed(4, n.tokens * (trait(&n, FOUR_POSITIONS) ? 4 : 1), 1, 1));
     ggml_graph_input(graph, OUTPUT_IDS, ggml_typed(4, batch->outputs, 1, 1));
     ggml_graph_input(graph, STATE_IDS, ggml_typed(4, batch->sequences, 1, 1));
+    ggml_graph_input(graph, OTHER_STATE_IDS, ggml_typed(4, 0, 1, 1));
+    ggml_graph_input(graph, QUERY_SCALES, ggml_f32(n.tokens, 1, 1));
     cache_inputs(&n, K_IDS, V_IDS, MASK, batch->cells);
     cache_inputs(&n, WINDOW_K_IDS, WINDOW_V_IDS, WINDOW_MASK, batch->window_cells);
     rotations(&n, K_ROTATION, V_ROTATION);
