@@ -141,6 +141,7 @@ typedef struct {
     double window_step;
     bool no_windows;         /* windowed layers hold all tokens */
     bool expanded;           /* MLA: the heads' keys and values, not the latent */
+    double v_width;          /* numbers of V a token and layer, where all are as wide as the widest; 0: its own */
     double k_bytes, v_bytes; /* a number */
     double states;           /* recurrent states kept */
     double state_bytes;      /* 0: 4 where the model keeps it in fp32, else conv_bytes */

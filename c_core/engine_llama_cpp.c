@@ -27,13 +27,39 @@ static llama_batch batch_of(const vram_scenario *s)
     return b;
 }
 
+/* CUDA gives a quantised tensor whose rows are no multiple of 512 numbers room for the rest of one */
+static double row_padding(vram_format type, double width)
+{
+    double over = width - 512 * vram_floor_div(width, 512);
+    return vram_format_get(type)->block > 1 && over > 0 ? vram_round_up((512 - over) * vram_format_bytes(type), 128) : 0;
+}
+
+static double cache_padding(const vram_scenario *s)
+{
+    const vram_model *m = &s->model;
+    double bytes = 0, offloaded = s->llama_cpp.gpu_layers < 0 ? (double)m->layers + 1 : (double)s->llama_cpp.gpu_layers;
+    for (int64_t i = (int64_t)vram_max(0, (double)m->layers + 1 - offloaded); i < m->layers; i++) {
+        const vram_attention *a = &m->kind[m->layer_kind[i]].attention;
+        if (a->type == VRAM_MIXER_NONE || a->shares_cache) continue;
+        bool latent = a->type == VRAM_MIXER_MLA;
+        bytes += row_padding(s->kv_cache_k, latent ? (double)(a->kv_lora_rank + a->qk_rope_head_dim) : (double)(a->kv_heads * a->head_dim));
+        if (!latent) bytes += row_padding(s->kv_cache_v, (double)(a->kv_heads * a->v_head_dim));
+    }
+    return bytes;
+}
+
+static void add_bytes(vram_report *report, vram_component component, vram_what what, vram_certainty kind, double bytes)
+{
+    vram_entry *e = vram_add(report, VRAM_ROLE_MODEL, component, what, kind, VRAM_SOURCE_LLAMA_CPP, VRAM_PHASES_INFERENCE);
+    vram_times(e, VRAM_SYMBOL_BYTES, bytes);
+}
+
 void vram_engine_llama_cpp(const vram_scenario *scenario, vram_report *report)
 {
     ggml_graph graph;
     vram_weights(scenario, &scenario->model, VRAM_ROLE_MODEL, scenario->weights, VRAM_PHASES_INFERENCE, report);
     vram_kv_cache(scenario, &scenario->model, VRAM_ROLE_MODEL, (double)scenario->batch, (double)scenario->context, VRAM_PHASES_INFERENCE, report);
+    add_bytes(report, VRAM_COMPONENT_KV_CACHE, VRAM_WHAT_PADDING, VRAM_EXACT, cache_padding(scenario));
     llama_batch batch = batch_of(scenario);
-    double bytes = llama_graph_bytes(&graph, &scenario->model, &batch);
-    vram_times(vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_COMPUTE_BUFFER, VRAM_MODELLED, VRAM_SOURCE_LLAMA_CPP, VRAM_PHASES_INFERENCE),
-               VRAM_SYMBOL_BYTES, bytes);
+    add_bytes(report, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_COMPUTE_BUFFER, VRAM_MODELLED, llama_graph_bytes(&graph, &scenario->model, &batch));
 }

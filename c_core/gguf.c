@@ -93,7 +93,13 @@ static category category_of(const vram_model *model, const vram_tensor *t)
 static int pieces_of(const vram_model *model, const vram_tensor *t, piece out[MAX_PIECES])
 {
     const vram_layer *layer = t->kind < 0 ? NULL : &model->kind[t->kind];
+    if (is(t->name, "act_fn")) return 0; /* xIELU's two numbers are metadata */
     out[0] = (piece){category_of(model, t), (double)(t->columns == 1 ? t->rows : t->columns), t->columns == 1 ? 1 : (double)t->rows, (double)t->copies};
+    if (layer && is(t->name, "dt_layernorm")) { /* of the time step, B and C: three tensors */
+        out[0].width = (double)layer->state.dt_rank;
+        out[1] = out[2] = (piece){FULL, (double)layer->state.state, 1, 1};
+        return 3;
+    }
     if (!layer || t->bias || t->columns == 1) return 1;
     const vram_attention *a = &layer->attention;
     if (t->part == VRAM_PART_ATTENTION && is(t->name, "kv_b_proj") && !is(model->model_type, "minicpm3")) {
@@ -361,12 +367,14 @@ typedef struct {
     double padding;
 } sums;
 
-/* CUDA: a quantised row that is no multiple of 512 gets room for a whole one after the tensor; tensors start at multiples of 128 bytes */
+/* CUDA: a quantised row that is no multiple of 512 gets room for a whole one after the tensor; tensors start at multiples of 128 bytes.
+ * Copies are experts of one tensor, but tensors of their own where they are vectors outside the experts (norms; A, D and dt bias). */
 static double cuda_padding(const vram_gguf_tensor *t)
 {
     double over = t->width - 512 * vram_floor_div(t->width, 512), bytes = t->bytes;
+    bool apart = t->row->columns == 1 && t->row->part != VRAM_PART_EXPERT;
     if (vram_ggml_get(t->type)->block > 1 && over > 0) bytes += vram_ggml_bytes(t->type, 512 - over);
-    return vram_round_up(bytes, 128) - t->bytes;
+    return apart ? t->matrices * vram_round_up(bytes / t->matrices, 128) - bytes : vram_round_up(bytes, 128) - t->bytes;
 }
 
 /* The embedding stays in host memory; tied, it is loaded again as the output. The output stage is one of the layers given to the GPU. */
@@ -407,5 +415,6 @@ void vram_gguf_weights(const vram_scenario *scenario, const vram_model *model, v
     double offloaded = scenario->llama_cpp.gpu_layers < 0 ? (double)model->layers + 1 : (double)scenario->llama_cpp.gpu_layers;
     s.first_layer = vram_max(0, (double)model->layers + 1 - offloaded);
     vram_gguf_walk(scenario, model, format, sum_tensor, &s);
+    if (s.first_layer < (double)model->layers) s.blocks[VRAM_PART_OTHER][VRAM_GGML_F32] += (double)model->rotary_factors;
     add_sums(&s, role, phases, report);
 }

@@ -83,9 +83,10 @@ static void add_keys_and_values(const vram_cache_rules *rules, const vram_attent
 {
     vram_what what = a->window && !rules->no_windows ? VRAM_WHAT_WINDOW_LAYERS : VRAM_WHAT_GLOBAL_LAYERS;
     double heads = vram_kv_heads_on_rank((double)a->kv_heads, rules->ranks), tokens = cells(rules, a);
-    if (a->head_dim != a->v_head_dim || rules->k_bytes != rules->v_bytes) {
+    bool widened = rules->v_width > 0 && rules->v_width != heads * (double)a->v_head_dim;
+    if (a->head_dim != a->v_head_dim || rules->k_bytes != rules->v_bytes || widened) {
         add_half(report, rules, what, layers, heads, (double)a->head_dim, tokens, rules->k_bytes);
-        add_half(report, rules, what, layers, heads, (double)a->v_head_dim, tokens, rules->v_bytes);
+        add_half(report, rules, what, layers, widened ? 1 : heads, widened ? rules->v_width : (double)a->v_head_dim, tokens, rules->v_bytes);
         return;
     }
     vram_entry *e = vram_times(add_cache(report, rules, what, layers), VRAM_SYMBOL_KEY_AND_VALUE, 2);
@@ -225,13 +226,23 @@ static void transformers_rules(vram_cache_rules *rules)
     rules->source = VRAM_SOURCE_TRANSFORMERS;
 }
 
-/* Families whose window llama.cpp does not read (llama-model.cpp, load_hparams). */
+/* Only some families have windows there (src/models/, swa_type); of EXAONE 4 only the 64-layer model. Others hold every token in every layer. */
 bool vram_llama_cpp_ignores_windows(const vram_model *model)
 {
-    static const char *const types[] = {"phi3", "mistral", "qwen2", "qwen2_moe", "mixtral", "starcoder2"};
+    static const char *const types[] = {"gemma2", "gemma3", "gemma4", "gpt_oss", "cohere2", "olmo3", "exaone4", "exaone_moe", "llama4", "mimo_v2", "step3",
+                                        "smallthinker", "afmoe", "granite_swa", "laguna", "deepseek_v4"};
+    if (strcmp(model->model_type, "exaone4") == 0) return model->layers != 64;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(model->model_type, types[i]) == 0) return true;
-    return false;
+        if (strncmp(model->model_type, types[i], strlen(types[i])) == 0) return false;
+    return true;
+}
+
+/* Without flash kernels V is stored transposed, every layer's as wide as the widest. */
+static double widest_values(const vram_model *model)
+{
+    double widest = 0;
+    for (int i = 0; i < model->kinds; i++) widest = vram_max(widest, (double)(model->kind[i].attention.kv_heads * model->kind[i].attention.v_head_dim));
+    return widest;
 }
 
 /* llama.cpp (llama-kv-cache.cpp, -iswa.cpp, llama-memory-recurrent.cpp): cells in steps of 256; one pool for all slots, or one each; a window
@@ -246,6 +257,7 @@ static void llama_cpp_rules(const vram_scenario *scenario, const vram_model *mod
     rules->window_sequences = slots / pools;
     rules->window_more = vram_min((double)scenario->llama_cpp.ubatch, rules->tokens);
     rules->window_step = 256;
+    if (!scenario->llama_cpp.flash_attention) rules->v_width = widest_values(model);
     rules->states = slots * (1 + (double)scenario->speculative.mtp_tokens);
     rules->state_bytes = rules->conv_bytes = 4;
     rules->conv_less = 1;

@@ -311,6 +311,7 @@ typedef struct {
     int64_t position_rows;     /* learned positions: rows of the table */
     vram_names names;
     vram_stacked_names stacked_names;
+    int64_t rotary_factors;    /* numbers that stretch the rotary embedding (rope_type llama3): a tensor in files of llama.cpp; 0: none */
     vram_format native;        /* what quantization_config says; -1: none, then the dtype */
     vram_format dtype;         /* what dtype or torch_dtype says; -1: nothing */
     int64_t mtp_layers;        /* multi-token-prediction layers in the file */

@@ -550,6 +550,21 @@ static const family *choose(reader *r)
     return declared ? family_find("rule of thumb") : like_llama(r);
 }
 
+/* rope_type "llama3" has a factor for every pair of a head's numbers, Gemma 4's "proportional" one of its widest heads. A Llama with 128,256 words
+ * and 131,072 positions is Llama 3.1 or later, whose published config always says so. */
+static int64_t rotary_factors(reader *r)
+{
+    const vram_model *m = r->model;
+    const char *type = config_text(r, "rope_scaling.rope_type rope_scaling.type rope_parameters.rope_type");
+    int64_t widest = 0;
+    for (int k = 0; k < m->kinds; k++)
+        if (m->kind[k].attention.type == VRAM_MIXER_SOFTMAX && m->kind[k].attention.head_dim > widest) widest = m->kind[k].attention.head_dim;
+    bool llama_3_1 = strcmp(m->model_type, "llama") == 0 && m->vocab == 128256 && m->max_positions == 131072;
+    bool by_type = strcmp(m->model_type, "apertus") == 0 || strncmp(m->model_type, "gemma4", 6) == 0;
+    if (*type ? strcmp(type, "llama3") == 0 : llama_3_1) return widest / 2;
+    return by_type ? widest / 2 : 0;
+}
+
 bool vram_config_read(const cJSON *config, vram_model *model, vram_error *error)
 {
     reader r;
@@ -578,5 +593,6 @@ bool vram_config_read(const cJSON *config, vram_model *model, vram_error *error)
     if (config_find(&r, "params_active")) model->active_override = config_real(&r, "params_active", 0, 1, model->params_override > 0 ? model->params_override : 1e15);
     model->dtype = dtype_of(&r);
     model->native = native_of(&r);
+    if (!r.failed) model->rotary_factors = rotary_factors(&r);
     return !r.failed && vram_architecture(model, error);
 }
