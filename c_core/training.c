@@ -1,31 +1,227 @@
-/* training.c -- what a trained model keeps at rest. */
-#include "core.h"
+/* training.c -- what a trained model keeps at rest, and what the optimizer's step makes beside it; the pass between is replay.c's.
+ *
+ * At rest: weights; the fp32 master copy of mixed precision; the optimizer's states; adapters. A steady step: the states are there from
+ * load on. Gradients appear in backward and go after the step, unless something keeps them.
+ * Sources: torch/optim (what a step makes), transformers/optimization.py (Adafactor), bitsandbytes/optim/optimizer.py (8-bit blocks);
+ * Rajbhandari et al. 2019 (ZeRO's division by ranks). */
+#include "replay.h"
 
-static int format(const char *id) { return vram_find(VRAM_LIST_FORMAT, id); }
+#include <stddef.h>
 
-static void state(const vram_scenario *s, const vram_model *m, vram_role role, vram_component component, vram_what what, double bytes, unsigned phases, vram_report *report)
+typedef struct {
+    const vram_scenario *s;
+    const vram_model *m;
+    vram_role role;
+    vram_report *report;
+    bool lora;
+    double params;             /* trained, on this rank before ZeRO */
+    double width;              /* bytes of a trained parameter */
+} trainer;
+
+/* ----------------------------------------------------------------------------------------------- trained tensors, one by one -- */
+
+/* `count` tensors of rows x columns (columns 1: a vector); stacked: `copies` matrices in one tensor */
+typedef struct { double count, copies, rows, columns; } trained;
+typedef void visitor(void *sum, const trained *t);
+
+static double elements(const trained *t) { return t->copies * t->rows * t->columns; }
+
+static void visit_adapters(const trainer *r, visitor *visit, void *sum)
 {
-    double n = s->training.method == VRAM_METHOD_LORA ? vram_lora_params(s, m) : vram_rank_params(s, m);
-    vram_times(vram_times(vram_add(report, role, component, what, VRAM_EXACT, VRAM_SOURCE_ARITHMETIC, phases), VRAM_SYMBOL_PARAMETERS, n), VRAM_SYMBOL_BYTES_PER_PARAMETER, bytes);
+    double rank = (double)r->s->lora.rank;
+    for (int i = 0; i < r->m->tensors; i++) {
+        const vram_tensor *t = &r->m->tensor[i];
+        double count = (double)t->layers * (double)t->copies;
+        if (!vram_lora_wraps(r->s, r->m, t)) continue;
+        visit(sum, &(trained){count, 1, rank, (double)t->columns});
+        visit(sum, &(trained){count, 1, (double)t->rows, rank});
+        if (r->s->lora.dora) visit(sum, &(trained){count, 1, (double)t->rows, 1});
+    }
+}
+
+static void visit_trained(const trainer *r, visitor *visit, void *sum)
+{
+    if (r->lora) { visit_adapters(r, visit, sum); return; }
+    for (int i = 0; i < r->m->tensors; i++) {
+        const vram_tensor *t = &r->m->tensor[i];
+        if (t->buffer) continue;
+        double copies = t->stacked ? (double)t->copies : 1;
+        visit(sum, &(trained){(double)t->layers * (double)t->copies / copies, copies, (double)t->rows, (double)t->columns});
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------------- entries -- */
+
+static double ranks_from(const vram_scenario *s, int64_t stage) { return s->parallel.zero >= stage ? (double)s->parallel.data : 1; }
+
+/* N parameters x bytes, divided by the ranks of ZeRO from a stage on */
+static void per_parameter(const trainer *r, vram_component component, vram_what what, double params, double bytes, int64_t stage, unsigned phases)
+{
+    double mine = vram_ceil_div(params, ranks_from(r->s, stage));
+    if (bytes <= 0) return;
+    vram_entry *e = vram_add(r->report, r->role, component, what, VRAM_EXACT, stage <= r->s->parallel.zero ? VRAM_SOURCE_ZERO : VRAM_SOURCE_ARITHMETIC, phases);
+    vram_times(vram_times(e, VRAM_SYMBOL_PARAMETERS, mine), VRAM_SYMBOL_BYTES_PER_PARAMETER, bytes);
+}
+
+static vram_entry *add(const trainer *r, vram_component component, vram_what what, vram_source source, unsigned phases)
+{
+    return vram_add(r->report, r->role, component, what, VRAM_EXACT, source, phases);
+}
+
+/* -------------------------------------------------------------------------------------------------------- optimizer states -- */
+
+/* bitsandbytes: tensors of 4096 numbers and more in 8 bit, an fp32 scale for 256 of them; smaller ones in fp32. Paged: above 100,000 numbers
+ * in managed memory, which is not counted. */
+typedef struct { bool paged; double small, bytes, blocks; } eight_bit;
+
+static void count_eight_bit(void *sum, const trained *t)
+{
+    eight_bit *e = sum;
+    double n = elements(t);
+    if (n < 4096) e->small += t->count * n;
+    else {
+        if (!(e->paged && n >= 1e5)) e->bytes += t->count * n;
+        e->blocks += t->count * vram_ceil_div(n, 256);
+    }
+}
+
+static void eight_bit_states(const trainer *r, double moments)
+{
+    eight_bit e = {.paged = r->s->training.optimizer == VRAM_OPTIMIZER_PAGED_ADAMW_8BIT};
+    unsigned phases = r->report->phases;
+    visit_trained(r, count_eight_bit, &e);
+    double ranks = ranks_from(r->s, 1);
+    struct { vram_what what; double n, bytes; } rows[] = {{VRAM_WHAT_QUANTISED_MOMENTS, e.bytes, 1}, {VRAM_WHAT_QUANT_BLOCKS, e.blocks, 4}, {VRAM_WHAT_SMALL_MOMENTS, e.small, 4}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        vram_times(vram_times(vram_times(add(r, VRAM_COMPONENT_OPTIMIZER, rows[i].what, VRAM_SOURCE_BITSANDBYTES, phases), VRAM_SYMBOL_COPIES, moments),
+                              VRAM_SYMBOL_ELEMENTS, vram_ceil_div(rows[i].n, ranks)), VRAM_SYMBOL_BYTES, rows[i].bytes);
+}
+
+/* Adafactor: a matrix keeps the sums of its rows and of its columns, a vector all its squares; fp32. */
+static void count_factored(void *sum, const trained *t)
+{
+    *(double *)sum += t->count * t->copies * (t->columns > 1 ? t->rows + t->columns : t->rows);
+}
+
+static void factored_states(const trainer *r)
+{
+    double n = 0;
+    visit_trained(r, count_factored, &n);
+    vram_times(vram_times(add(r, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_FACTORED_MOMENT, VRAM_SOURCE_TRANSFORMERS, r->report->phases), VRAM_SYMBOL_ELEMENTS, n), VRAM_SYMBOL_BYTES, 4);
+}
+
+static void states(const trainer *r)
+{
+    double width = vram_format_bytes(r->s->training.optimizer_states);
+    unsigned phases = r->report->phases;
+    switch (r->s->training.optimizer) {
+    case VRAM_OPTIMIZER_ADAMW:
+        per_parameter(r, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_FIRST_MOMENT, r->params, width, 1, phases);
+        per_parameter(r, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_SECOND_MOMENT, r->params, width, 1, phases);
+        break;
+    case VRAM_OPTIMIZER_SGD_MOMENTUM:
+    case VRAM_OPTIMIZER_MUON: per_parameter(r, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_MOMENTUM, r->params, width, 1, phases); break;
+    case VRAM_OPTIMIZER_LION: per_parameter(r, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_MOMENTUM, r->params, 4, 1, phases); break;
+    case VRAM_OPTIMIZER_LION_8BIT: eight_bit_states(r, 1); break;
+    case VRAM_OPTIMIZER_ADAMW_8BIT:
+    case VRAM_OPTIMIZER_PAGED_ADAMW_8BIT: eight_bit_states(r, 2); break;
+    case VRAM_OPTIMIZER_ADAFACTOR: factored_states(r); break;
+    default: break;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------------ the step -- */
+
+static void find_largest(void *sum, const trained *t)
+{
+    if (elements(t) > elements(sum)) *(trained *)sum = *t;
+}
+
+/* What the optimizer makes for a moment: tensors of `copies` x `elements` x `bytes` */
+typedef struct { double copies, elements, bytes; } temporary;
+
+static temporary step_temporary(const trainer *r)
+{
+    trained largest = {0, 0, 0, 0};
+    double width = r->s->training.precision == VRAM_PRECISION_MIXED && !r->lora ? 4 : r->width;
+    visit_trained(r, find_largest, &largest);
+    switch (r->s->training.optimizer) {
+    case VRAM_OPTIMIZER_ADAMW: /* denominators: of all parameters at once, or of one, made in two tensors */
+        if (r->s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOREACH) return (temporary){1, vram_ceil_div(r->params, ranks_from(r->s, 1)), width};
+        if (r->s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOR_LOOP) return (temporary){2, elements(&largest), width};
+        return (temporary){0, 0, 0};
+    case VRAM_OPTIMIZER_ADAFACTOR: /* 16 bit: fp32 copies of gradient and parameter too */
+        return (temporary){width == 4 ? 2 : 4, elements(&largest), 4};
+    default: return (temporary){0, 0, 0};
+    }
+}
+
+/* Either what the optimizer makes, or the logits, which the caller lets go of when backward is over. */
+static void step(const trainer *r, const vram_replay *replay)
+{
+    temporary t = step_temporary(r);
+    if (t.copies * t.elements * t.bytes <= replay->logits_bytes) {
+        vram_replay_logits(replay, r->role, VRAM_BIT(VRAM_PHASE_STEP), r->report);
+        return;
+    }
+    vram_entry *e = add(r, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STEP_TEMPORARY, VRAM_SOURCE_PYTORCH_OPTIM, VRAM_BIT(VRAM_PHASE_STEP));
+    if (t.copies > 1) vram_times(e, VRAM_SYMBOL_COPIES, t.copies);
+    vram_times(vram_times(e, VRAM_SYMBOL_ELEMENTS, t.elements), VRAM_SYMBOL_BYTES_PER_ELEMENT, t.bytes);
+}
+
+/* -------------------------------------------------------------------------------------------------------------- together -- */
+
+static void weights(const trainer *r)
+{
+    bool wide = r->s->training.precision == VRAM_PRECISION_FP32 || r->s->training.precision == VRAM_PRECISION_AMP;
+    if (!r->lora) {
+        if (r->s->parallel.zero >= 3) per_parameter(r, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALL_WEIGHTS, r->params, r->width, 3, r->report->phases);
+        else vram_weights(r->s, r->m, r->role, wide ? VRAM_FORMAT_FP32 : VRAM_FORMAT_BF16, r->report->phases, r->report);
+        return;
+    }
+    vram_weights(r->s, r->m, r->role, r->s->weights, r->report->phases, r->report);
+    per_parameter(r, VRAM_COMPONENT_ADAPTERS, VRAM_WHAT_TRAINABLE, r->params, r->width, 3, r->report->phases);
+}
+
+/* Gradients that stand: accumulated over micro-batches, or fp32 beside 16-bit weights. */
+static bool gradients_stand(const trainer *r)
+{
+    return r->s->training.gradient_accumulation > 1 || vram_format_bytes(r->s->training.gradients) > r->width;
+}
+
+static void gradients(const trainer *r, const vram_replay *replay)
+{
+    double width = vram_format_bytes(r->s->training.gradients);
+    unsigned pass = VRAM_BIT(VRAM_PHASE_FORWARD) | VRAM_BIT(VRAM_PHASE_LOSS), backward = VRAM_BIT(VRAM_PHASE_BACKWARD), step_bit = VRAM_BIT(VRAM_PHASE_STEP);
+    if (replay->gradients_stand) {
+        per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, r->params, width, 2, pass | backward | step_bit);
+        return;
+    }
+    bool all = replay->gradient_elements >= r->params;
+    per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, r->params, width, 2, all ? backward | step_bit : step_bit);
+    if (!all) per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, replay->gradient_elements, width, 2, backward);
 }
 
 void vram_train(const vram_scenario *s, const vram_model *m, vram_role role, double sequences, double tokens, vram_report *report)
 {
     bool lora = s->training.method == VRAM_METHOD_LORA, wide = s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP;
-    unsigned late = VRAM_BIT(VRAM_PHASE_BACKWARD) | VRAM_BIT(VRAM_PHASE_STEP);
-    double states = vram_format_bytes(s->training.optimizer_states);
-    (void)sequences, (void)tokens;
-    vram_weights(s, m, role, lora ? s->weights : format(wide ? "fp32" : "bf16"), report->phases, report);
-    if (lora) state(s, m, role, VRAM_COMPONENT_ADAPTERS, VRAM_WHAT_TRAINABLE, vram_format_bytes(s->lora.dtype), report->phases, report);
-    state(s, m, role, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, vram_format_bytes(s->training.gradients), late, report);
-    if (!lora && s->training.precision == VRAM_PRECISION_MIXED) state(s, m, role, VRAM_COMPONENT_MASTER_WEIGHTS, VRAM_WHAT_MASTER_COPY, 4, report->phases, report);
-    state(s, m, role, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_FIRST_MOMENT, states, report->phases, report);
-    state(s, m, role, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_SECOND_MOMENT, states, report->phases, report);
+    trainer r = {.s = s, .m = m, .role = role, .report = report, .lora = lora};
+    r.params = lora ? vram_lora_params(s, m) : vram_rank_params(s, m);
+    r.width = lora ? vram_format_bytes(s->lora.dtype) : wide ? 4 : 2;
+    vram_pass pass = vram_pass_of(s, m, sequences, tokens, true);
+    vram_replay replay = {.gradients_stand = gradients_stand(&r)};
+    weights(&r);
+    if (!lora && s->training.precision == VRAM_PRECISION_MIXED) per_parameter(&r, VRAM_COMPONENT_MASTER_WEIGHTS, VRAM_WHAT_MASTER_COPY, r.params, 4, 1, report->phases);
+    states(&r);
+    vram_replay_step(&pass, role, &replay, report);
+    gradients(&r, &replay);
+    step(&r, &replay);
 }
 
 void vram_forward_only(const vram_scenario *s, const vram_model *m, vram_role role, double sequences, double tokens, double logit_rows, vram_phase phase, vram_report *report)
 {
-    (void)s, (void)m, (void)role, (void)sequences, (void)tokens, (void)logit_rows, (void)phase, (void)report;
+    vram_pass pass = vram_pass_of(s, m, sequences, tokens, false);
+    vram_replay_forward(&pass, role, logit_rows, phase, report);
 }
 
 void vram_training(const vram_scenario *s, vram_report *report)

@@ -22,6 +22,19 @@
     X(ATTENTION_SCORES, "attention_scores") X(CAUSAL_MASK, "causal_mask") X(ROTARY_TABLES, "rotary_tables")             \
     X(MLP_ACTIVATIONS, "mlp_activations") X(EXPERT_ACTIVATIONS, "expert_activations") X(EXPERT_ORDER, "expert_order")   \
     X(CACHE_COPY, "cache_copy") X(WINDOW_VIEWS, "window_views") X(CUBLAS_WORKSPACE, "cublas_workspace") X(LOGITS, "logits") \
+    /* block.c, tape.c: tensors of a training step */                                                                   \
+    X(NORM_SQUARES, "norm_squares") X(NORMALISED, "normalised") X(NORM_STATISTICS, "norm_statistics")                   \
+    X(NORM_OUTPUT, "norm_output") X(QUERY, "query") X(KEY, "key") X(VALUE, "value") X(ROTARY, "rotary")                 \
+    X(REPEATED_KEYS, "repeated_keys") X(REPEATED_VALUES, "repeated_values")                                             \
+    X(ATTENTION_PROBABILITIES, "attention_probabilities") X(ATTENTION_OUTPUT, "attention_output")                       \
+    X(ATTENTION_STATISTICS, "attention_statistics") X(ATTENTION_BACKWARD, "attention_backward")                         \
+    X(ATTENTION_PROJECTION, "attention_projection") X(GATE, "gate") X(UP, "up") X(ACTIVATION, "activation")             \
+    X(GATED, "gated") X(MLP_OUTPUT, "mlp_output") X(DROPOUT_MASK, "dropout_mask")                                       \
+    X(AUTOCAST_INPUT, "autocast_input") X(AUTOCAST_WEIGHTS, "autocast_weights")                                         \
+    X(ACTIVATION_GRADIENT, "activation_gradient") X(LORA_INPUT, "lora_input") X(LORA_DOWN, "lora_down")                 \
+    X(LORA_UP, "lora_up") X(DEQUANTISED, "dequantised") X(LOGITS_FP32, "logits_fp32")                                   \
+    X(LOG_PROBABILITIES, "log_probabilities") X(LABELS, "labels") X(QUANTISED_MOMENTS, "quantised_moments")             \
+    X(SMALL_MOMENTS, "small_moments")                                                                                   \
     /* engine.c, gpu.c */                                                                                               \
     X(CUDA_CONTEXT, "cuda_context") X(ALLOCATOR_CACHE, "allocator_cache") X(ALLOCATOR_ROUNDING, "allocator_rounding")
 

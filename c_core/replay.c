@@ -1,0 +1,316 @@
+/* replay.c -- one walk over a training step: forward, loss, backward.
+ *
+ * A model is an embedding, layers and a head; each is a tape (block.c). A tape is run once for each different layer: what it keeps for
+ * backward, how high it rises while it runs, which gradients it leaves. Identical layers are then a product, exactly, since a
+ * layer's run does not depend on how many have gone before: the peak of a phase is, over the layers, what the others hold at that
+ * moment plus the layer's own rise. */
+#include "replay.h"
+
+#include <string.h>
+
+enum { MAX_VARIANTS = 2 * VRAM_MAX_KINDS, MAX_ITEMS = 640, FORWARD = 0, LOSS = 1, BACKWARD = 2, MOMENTS = 3 };
+enum { EMBEDDING = -1, HEAD = -2 }; /* places beside the layers' numbers */
+
+/* What one piece holds, and how high it rises above that */
+typedef struct {
+    double rise[MOMENTS];      /* with what it holds itself */
+    double kept;               /* after its forward, until the loss is computed; its output not included */
+    double kept_later;         /* the same, during backward */
+    double gradients;          /* of parameters, after its backward */
+} piece;
+
+/* The sets of cells behind these numbers */
+typedef struct { uint64_t top[MOMENTS][VRAM_TAPE_WORDS], kept[VRAM_TAPE_WORDS], kept_later[VRAM_TAPE_WORDS], gradients[VRAM_TAPE_WORDS]; } piece_sets;
+
+typedef struct {
+    const vram_pass *pass;
+    bool accumulate, recompute;
+    vram_tape tape;
+    vram_run run;
+    piece_sets sets;
+} walker;
+
+/* --------------------------------------------------------------------------------------------------------- one piece -- */
+
+static void note_peak(walker *w, piece *p, int moment)
+{
+    p->rise[moment] = w->run.peak;
+    memcpy(w->sets.top[moment], w->run.top, sizeof w->run.top);
+}
+
+static double live_without(const walker *w, vram_cell c, uint64_t set[])
+{
+    memcpy(set, w->run.live, sizeof w->run.live);
+    if (c < 0 || !vram_run_in(w->run.live, c)) return w->run.now;
+    set[c / 64] &= ~(UINT64_C(1) << (c % 64));
+    return w->run.now - vram_round_up(w->tape.cell[c].bytes, 512);
+}
+
+static void run_gradients(walker *w, piece *p)
+{
+    vram_run *r = &w->run;
+    if (w->tape.output >= 0) vram_run_arrive(&w->tape, r);
+    vram_run_backward(&w->tape, r);
+    note_peak(w, p, BACKWARD);
+    vram_cell in = w->tape.input < 0 ? VRAM_NO_CELL : r->gradient[w->tape.input];
+    p->gradients = live_without(w, in, w->sets.gradients);
+}
+
+static void run_kept(walker *w, piece *p)
+{
+    vram_tape *t = &w->tape;
+    vram_run *r = &w->run;
+    vram_run_clear(t, r, w->accumulate);
+    vram_run_forward(t, r, 0, t->ops, w->pass->gradients);
+    note_peak(w, p, FORWARD);
+    vram_cell base = t->cell[t->output].base;
+    p->kept = live_without(w, base, w->sets.kept);
+    if (!w->pass->gradients) return;
+    vram_run_release(t, r, base);
+    vram_run_forget(t, r);
+    p->kept_later = live_without(w, VRAM_NO_CELL, w->sets.kept_later);
+    vram_run_rest(r);
+    run_gradients(w, p);
+}
+
+/* Only the input is kept; backward runs the forward again. */
+static void run_checkpointed(walker *w, piece *p)
+{
+    vram_tape *t = &w->tape;
+    vram_run *r = &w->run;
+    vram_run_clear(t, r, w->accumulate);
+    vram_run_hold(t, r, t->input);
+    vram_run_forward(t, r, 0, t->ops, false);
+    note_peak(w, p, FORWARD);
+    vram_cell base = t->cell[t->output].base;
+    p->kept = live_without(w, base, w->sets.kept);
+    vram_run_release(t, r, base);
+    vram_run_forget(t, r);
+    p->kept_later = live_without(w, VRAM_NO_CELL, w->sets.kept_later);
+    vram_run_clear(t, r, w->accumulate);
+    vram_run_hold(t, r, t->input);
+    vram_cell g = vram_run_arrive(t, r);
+    vram_run_recompute(t, r);
+    (void)g;
+    vram_run_backward(t, r);
+    note_peak(w, p, BACKWARD);
+    vram_run_release(t, r, t->input);
+    p->gradients = live_without(w, r->gradient[t->input], w->sets.gradients);
+}
+
+static void run_head(walker *w, piece *p)
+{
+    vram_tape *t = &w->tape;
+    vram_run *r = &w->run;
+    vram_run_clear(t, r, w->accumulate);
+    vram_run_forward(t, r, 0, t->mark, true);
+    note_peak(w, p, FORWARD);
+    vram_run_rest(r);
+    vram_run_forward(t, r, t->mark, t->ops, true);
+    note_peak(w, p, LOSS);
+    vram_run_forget(t, r);
+    vram_run_rest(r);
+    run_gradients(w, p);
+}
+
+static void run_piece(walker *w, int variant, piece *p)
+{
+    memset(p, 0, sizeof *p);
+    memset(&w->sets, 0, sizeof w->sets);
+    if (variant == EMBEDDING) vram_block_embedding(w->pass, &w->tape);
+    else if (variant == HEAD) vram_block_head(w->pass, &w->tape);
+    else vram_block_layer(w->pass, variant / 2, variant % 2 == 0, &w->tape);
+    if (variant == HEAD) run_head(w, p);
+    else if (variant >= 0 && w->recompute) run_checkpointed(w, p);
+    else run_kept(w, p);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- all pieces -- */
+
+typedef struct {
+    int place[MOMENTS];        /* of the highest moment: a layer, EMBEDDING or HEAD */
+    double bytes[MOMENTS];
+} summit;
+
+static void candidate(summit *s, int moment, int place, double bytes)
+{
+    if (bytes <= s->bytes[moment]) return;
+    s->bytes[moment] = bytes;
+    s->place[moment] = place;
+}
+
+/* Even: the input requires a gradient; odd: it does not (the first layer under LoRA). */
+static int variant_of(const vram_pass *pass, int64_t layer) { return 2 * pass->model->layer_kind[layer] + (layer == 0 && !pass->input_gradient); }
+
+static void climb(const vram_pass *pass, const piece layer[], const piece *embedding, const piece *head, summit *s)
+{
+    double kept = 0, later = 0, gradients = head->gradients;
+    candidate(s, FORWARD, EMBEDDING, embedding->rise[FORWARD]);
+    for (int64_t i = 0; i < pass->model->layers; i++) {
+        const piece *p = &layer[variant_of(pass, i)];
+        candidate(s, FORWARD, (int)i, kept + p->rise[FORWARD]);
+        kept += p->kept;
+        later += p->kept_later;
+    }
+    candidate(s, FORWARD, HEAD, kept + head->rise[FORWARD]);
+    candidate(s, LOSS, HEAD, kept + head->rise[LOSS]);
+    candidate(s, BACKWARD, HEAD, later + head->rise[BACKWARD]);
+    for (int64_t i = pass->model->layers - 1; i >= 0; i--) {
+        const piece *p = &layer[variant_of(pass, i)];
+        later -= p->kept_later;
+        candidate(s, BACKWARD, (int)i, later + gradients + p->rise[BACKWARD]);
+        gradients += p->gradients;
+    }
+    candidate(s, BACKWARD, EMBEDDING, gradients + embedding->rise[BACKWARD]);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- entries -- */
+
+/* Like tensors, and how many of them are alive at each phase's peak */
+typedef struct { vram_tape_shape shape; short what; unsigned char component, width; double bytes, count[MOMENTS]; } item;
+
+typedef struct {
+    int items;
+    item item[MAX_ITEMS];
+    double gradient_elements;
+} collection;
+
+static bool same_shape(const vram_tape_shape *a, const vram_tape_shape *b)
+{
+    bool same = a->factors == b->factors && a->elements == b->elements;
+    for (int i = 0; same && i < a->factors; i++) same = a->factor[i].symbol == b->factor[i].symbol && a->factor[i].value == b->factor[i].value;
+    return same;
+}
+
+static item *item_of(collection *c, const vram_tape *t, const vram_tape_cell *cell)
+{
+    const vram_tape_shape *shape = &t->shape[cell->shape];
+    for (int i = 0; i < c->items; i++) {
+        item *it = &c->item[i];
+        if (it->what == cell->what && it->width == cell->width && it->component == cell->component && same_shape(&it->shape, shape)) return it;
+    }
+    item *it = &c->item[c->items < MAX_ITEMS - 1 ? c->items++ : MAX_ITEMS - 1];
+    *it = (item){.shape = *shape, .what = cell->what, .component = cell->component, .width = cell->width, .bytes = cell->bytes};
+    return it;
+}
+
+static void collect(collection *c, const vram_tape *t, const uint64_t set[], int moment, double times)
+{
+    if (times <= 0) return;
+    for (int word = 0; word < VRAM_TAPE_WORDS; word++)
+        for (uint64_t bits = set[word]; bits; bits &= bits - 1) {
+            int bit = 0;
+            while (!(bits >> bit & 1)) bit++;
+            const vram_tape_cell *cell = &t->cell[word * 64 + bit];
+            if (cell->component == VRAM_COMPONENT_GRADIENTS) c->gradient_elements += times * t->shape[cell->shape].elements;
+            else item_of(c, t, cell)->count[moment] += times;
+        }
+}
+
+/* Of the layers of a variant: how many stand before a place (in order of forward), how many behind */
+static void count_layers(const vram_pass *pass, int variant, int place, double *before, double *behind)
+{
+    *before = *behind = 0;
+    for (int64_t i = 0; i < pass->model->layers; i++) {
+        if (variant_of(pass, i) != variant) continue;
+        bool earlier = place == HEAD || (place != EMBEDDING && i < place);
+        if (earlier) ++*before;
+        else if (i != place) ++*behind;
+    }
+}
+
+static void collect_variant(walker *w, const summit *s, int variant, collection *c)
+{
+    piece p;
+    run_piece(w, variant, &p);
+    for (int moment = 0; moment < MOMENTS; moment++) {
+        int place = s->place[moment];
+        double before, behind;
+        bool here = variant < 0 ? place == variant : place >= 0 && variant_of(w->pass, place) == variant;
+        if (here) collect(c, &w->tape, w->sets.top[moment], moment, 1);
+        if (variant >= 0) {
+            count_layers(w->pass, variant, place, &before, &behind);
+            collect(c, &w->tape, moment == BACKWARD ? w->sets.kept_later : w->sets.kept, moment, before);
+            if (moment == BACKWARD) collect(c, &w->tape, w->sets.gradients, moment, behind);
+        } else if (variant == HEAD && moment == BACKWARD && place != HEAD) {
+            collect(c, &w->tape, w->sets.gradients, moment, 1);
+        }
+    }
+}
+
+static const vram_phase PHASES[MOMENTS] = {VRAM_PHASE_FORWARD, VRAM_PHASE_LOSS, VRAM_PHASE_BACKWARD};
+
+/* One entry for the phases in which as many are alive */
+static void add_item(const item *it, vram_role role, const vram_phase phase[], vram_report *report)
+{
+    bool done[MOMENTS] = {false};
+    for (int i = 0; i < MOMENTS; i++) {
+        unsigned phases = 0;
+        if (done[i] || it->count[i] <= 0) continue;
+        for (int j = i; j < MOMENTS; j++)
+            if (it->count[j] == it->count[i]) { phases |= VRAM_BIT(phase[j]); done[j] = true; }
+        vram_entry *e = vram_add(report, role, (vram_component)it->component, (vram_what)it->what, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, phases);
+        if (it->count[i] > 1) vram_times(e, VRAM_SYMBOL_COPIES, it->count[i]);
+        for (int k = 0; k < it->shape.factors; k++)
+            if (it->shape.factor[k].value != 1 || it->shape.factors == 1) vram_times(e, it->shape.factor[k].symbol, it->shape.factor[k].value);
+        if (it->shape.factor[0].symbol != VRAM_SYMBOL_BYTES) vram_times(e, VRAM_SYMBOL_BYTES_PER_ELEMENT, it->width);
+    }
+}
+
+static void add_rounding(const collection *c, vram_role role, vram_report *report)
+{
+    for (int moment = 0; moment < MOMENTS; moment++) {
+        double bytes = 0;
+        for (int i = 0; i < c->items; i++) bytes += c->item[i].count[moment] * (vram_round_up(c->item[i].bytes, 512) - c->item[i].bytes);
+        if (bytes > 0)
+            vram_times(vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_EXACT, VRAM_SOURCE_PYTORCH_ALLOCATOR, VRAM_BIT(PHASES[moment])), VRAM_SYMBOL_BYTES, bytes);
+    }
+}
+
+/* The model's output stays with its caller while backward runs. */
+static void note_logits(const vram_pass *pass, vram_replay *replay)
+{
+    double factor[4] = {pass->batch, pass->tokens, (double)pass->model->vocab, pass->scenario->training.autocast ? 2 : pass->plain_width};
+    replay->logits_bytes = 1;
+    for (int i = 0; i < 4; i++) replay->logits_bytes *= replay->logits[i] = factor[i];
+}
+
+void vram_replay_step(const vram_pass *pass, vram_role role, vram_replay *replay, vram_report *report)
+{
+    walker w;
+    piece layer[MAX_VARIANTS], embedding, head;
+    bool used[MAX_VARIANTS] = {false};
+    summit s = {{EMBEDDING, HEAD, HEAD}, {-1, -1, -1}};
+    collection c = {.items = 0, .gradient_elements = 0};
+    w.pass = pass;
+    w.accumulate = replay->gradients_stand;
+    w.recompute = pass->scenario->training.checkpointing == VRAM_CHECKPOINTING_FULL;
+    for (int64_t i = 0; i < pass->model->layers; i++) {
+        int variant = variant_of(pass, i);
+        if (!used[variant]) run_piece(&w, variant, &layer[variant]);
+        used[variant] = true;
+    }
+    run_piece(&w, EMBEDDING, &embedding);
+    run_piece(&w, HEAD, &head);
+    climb(pass, layer, &embedding, &head, &s);
+    for (int variant = HEAD; variant < 2 * pass->model->kinds; variant++)
+        if (variant < 0 || used[variant]) collect_variant(&w, &s, variant, &c);
+    for (int i = 0; i < c.items; i++) add_item(&c.item[i], role, PHASES, report);
+    add_rounding(&c, role, report);
+    replay->gradient_elements = c.gradient_elements;
+    note_logits(pass, replay);
+}
+
+void vram_replay_logits(const vram_replay *replay, vram_role role, unsigned phases, vram_report *report)
+{
+    static const vram_symbol symbols[4] = {VRAM_SYMBOL_MICRO_BATCH, VRAM_SYMBOL_SEQUENCE, VRAM_SYMBOL_VOCABULARY, VRAM_SYMBOL_BYTES_PER_ELEMENT};
+    vram_entry *e = vram_add(report, role, VRAM_COMPONENT_LOGITS, VRAM_WHAT_LOGITS, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, phases);
+    for (int i = 0; i < 4; i++)
+        if (replay->logits[i] != 1) vram_times(e, symbols[i], replay->logits[i]);
+}
+
+void vram_replay_forward(const vram_pass *pass, vram_role role, double logit_rows, vram_phase phase, vram_report *report)
+{
+    (void)pass, (void)role, (void)logit_rows, (void)phase, (void)report;
+}
+

@@ -1,0 +1,565 @@
+/* tape.c -- the operations: what each makes, what autograd saves of it, what its gradient makes.
+ *
+ * Source: PyTorch's derivatives.yaml (what is saved; the gradients of several inputs are computed in alphabetical order of their
+ * names there, hence "the second input first"), ATen's CUDA kernels (temporaries), autocast_mode.cpp (casts).
+ * Each row was seen in a trace of the caching allocator (tests/measure). */
+#include "tape.h"
+
+#include <stddef.h>
+
+/* ------------------------------------------------------------------------------------------------ the tape's own lists -- */
+
+void vram_tape_clear(vram_tape *t, bool autocast, double workspace)
+{
+    t->autocast = autocast;
+    t->workspace = workspace;
+    t->biased_workspace = 1048576; /* cublasLt's own, for products with a bias */
+    t->shapes = t->cells = t->ops = t->steps = 0;
+    t->full = false;
+    t->mark = -1;
+    t->input = t->output = VRAM_NO_CELL;
+}
+
+vram_size vram_tape_size(vram_tape *t, int factors, const vram_factor factor[])
+{
+    int place = t->shapes < VRAM_TAPE_SHAPES ? t->shapes++ : VRAM_TAPE_SHAPES - 1;
+    if (t->shapes >= VRAM_TAPE_SHAPES) t->full = true;
+    vram_tape_shape *shape = &t->shape[place];
+    shape->factors = factors;
+    shape->elements = 1;
+    for (int i = 0; i < factors; i++) {
+        shape->factor[i] = factor[i];
+        shape->elements *= factor[i].value;
+    }
+    return (vram_size)place;
+}
+
+static vram_cell cell(vram_tape *t, vram_size size, int width, vram_what what)
+{
+    if (t->cells >= VRAM_TAPE_CELLS - 64) t->full = true; /* the replay makes a few more: sums of gradients */
+    vram_cell place = (vram_cell)(t->full ? VRAM_TAPE_CELLS - 65 : t->cells++);
+    t->cell[place] = (vram_tape_cell){.bytes = t->shape[size].elements * width, .shape = size, .base = place, .last_use = (short)(t->ops - 1), .what = (short)what,
+                                      .component = VRAM_COMPONENT_ACTIVATIONS, .width = (unsigned char)width};
+    return place;
+}
+
+static vram_cell scratch(vram_tape *t, vram_size size, int width, vram_what what)
+{
+    vram_cell c = cell(t, size, width, what);
+    t->cell[c].component = VRAM_COMPONENT_WORKSPACE;
+    return c;
+}
+
+static vram_size bytes_size(vram_tape *t, double bytes) { return vram_tape_size(t, 1, (const vram_factor[]){{VRAM_SYMBOL_BYTES, bytes}}); }
+
+vram_cell vram_tape_input(vram_tape *t, vram_size size, int width, vram_what what, bool grad)
+{
+    t->input = cell(t, size, width, what);
+    t->cell[t->input].grad = grad;
+    return t->input;
+}
+
+vram_cell vram_tape_outside(vram_tape *t, vram_size size, int width, vram_what what)
+{
+    vram_cell c = cell(t, size, width, what);
+    t->cell[c].outside = true;
+    return c;
+}
+
+vram_cell vram_tape_parameter(vram_tape *t, vram_size size, int width, bool trained)
+{
+    vram_cell c = vram_tape_outside(t, size, width, VRAM_WHAT_TRAINABLE);
+    t->cell[c].parameter = true;
+    t->cell[c].grad = trained;
+    return c;
+}
+
+void vram_tape_hold(vram_tape *t, vram_cell x)
+{
+    if (x >= 0) t->cell[t->cell[x].base].last_use = (short)(t->ops - 1);
+}
+
+void vram_tape_mark(vram_tape *t) { t->mark = t->ops; }
+
+/* ------------------------------------------------------------------------------------------------- one op under the pen -- */
+
+static void step(vram_tape *t, vram_step_code code, int input, vram_cell c)
+{
+    if (t->steps >= VRAM_TAPE_STEPS) { t->full = true; return; }
+    t->step[t->steps++] = (vram_tape_step){(unsigned char)code, (unsigned char)input, c};
+}
+
+static vram_tape_op *begin(vram_tape *t, int ins, const vram_cell in[])
+{
+    if (t->ops >= VRAM_TAPE_OPS) { t->full = true; t->ops--; }
+    vram_tape_op *op = &t->op[t->ops++];
+    *op = (vram_tape_op){.forward = (short)t->steps, .backward = (short)t->steps, .end = (short)t->steps, .ins = (unsigned char)ins};
+    for (int i = 0; i < ins; i++) {
+        op->in[i] = in[i];
+        if (in[i] < 0) continue;
+        vram_tape_hold(t, in[i]);
+        op->grad |= t->cell[in[i]].grad;
+    }
+    return op;
+}
+
+static vram_tape_op *begin1(vram_tape *t, vram_cell a) { return begin(t, 1, (const vram_cell[]){a}); }
+static vram_tape_op *begin2(vram_tape *t, vram_cell a, vram_cell b) { return begin(t, 2, (const vram_cell[]){a, b}); }
+static vram_tape_op *begin3(vram_tape *t, vram_cell a, vram_cell b, vram_cell c) { return begin(t, 3, (const vram_cell[]){a, b, c}); }
+
+static bool wants(const vram_tape *t, const vram_tape_op *op, int k) { return op->in[k] >= 0 && t->cell[op->in[k]].grad; }
+
+static void make(vram_tape *t, vram_cell c) { step(t, VRAM_STEP_MAKE, 0, c); }
+static void drop(vram_tape *t, vram_cell c) { step(t, VRAM_STEP_FREE, 0, c); }
+static void give(vram_tape *t, int k, vram_cell c) { step(t, VRAM_STEP_GIVE, k, c); }
+static void pass(vram_tape *t, int k) { step(t, VRAM_STEP_PASS, k, VRAM_NO_CELL); }
+
+static vram_cell output(vram_tape *t, vram_tape_op *op, vram_size size, int width, vram_what what)
+{
+    vram_cell y = cell(t, size, width, what);
+    t->cell[y].grad = op->grad;
+    op->out[op->outs++] = y;
+    make(t, y);
+    return y;
+}
+
+static vram_cell output_view(vram_tape *t, vram_tape_op *op, vram_cell x, vram_size size, vram_what what)
+{
+    vram_cell y = cell(t, size, vram_width(t, x), what);
+    t->cell[y].base = t->cell[x].base;
+    t->cell[y].grad = op->grad;
+    op->out[op->outs++] = y;
+    return y;
+}
+
+static void save(vram_tape *t, vram_tape_op *op, vram_cell x)
+{
+    if (!op->grad || t->cell[t->cell[x].base].outside || op->saves >= VRAM_TAPE_SAVES) return;
+    op->saved[op->saves++] = t->cell[x].base;
+}
+
+static void save_output(vram_tape *t, vram_tape_op *op, vram_cell y)
+{
+    save(t, op, y);
+    op->saves_output = true;
+}
+
+static void backward(vram_tape *t, vram_tape_op *op) { op->backward = (short)t->steps; }
+static void end(vram_tape *t, vram_tape_op *op) { op->end = (short)t->steps; }
+
+static void workspace(vram_tape *t, double bytes)
+{
+    vram_cell c = scratch(t, bytes_size(t, bytes), 1, VRAM_WHAT_CUBLAS_WORKSPACE);
+    make(t, c);
+    drop(t, c);
+}
+
+/* Gradients of activations count as activations; those of parameters as gradients. */
+static vram_cell gradient_like(vram_tape *t, vram_cell x, int width)
+{
+    vram_cell g = cell(t, t->cell[x].shape, width, VRAM_WHAT_ACTIVATION_GRADIENT);
+    if (t->cell[x].component == VRAM_COMPONENT_LOGITS) t->cell[g].component = VRAM_COMPONENT_LOGITS;
+    if (t->cell[x].parameter) {
+        t->cell[g].component = VRAM_COMPONENT_GRADIENTS;
+        t->cell[g].what = VRAM_WHAT_TRAINABLE;
+    }
+    return g;
+}
+
+/* A gradient computed in `width` bytes and handed on in the type of the input. */
+static vram_cell make_gradient(vram_tape *t, vram_cell x, int width)
+{
+    vram_cell g = gradient_like(t, x, vram_width(t, x));
+    if (width == vram_width(t, x)) {
+        make(t, g);
+        return g;
+    }
+    vram_cell wide = gradient_like(t, x, width);
+    make(t, wide);
+    make(t, g);
+    drop(t, wide);
+    return g;
+}
+
+static int widest(const vram_tape *t, vram_cell a, vram_cell b) { return vram_width(t, a) > vram_width(t, b) ? vram_width(t, a) : vram_width(t, b); }
+
+/* ----------------------------------------------------------------------------------------------------- casts and views -- */
+
+vram_cell vram_op_cast(vram_tape *t, vram_cell x, int width, vram_what what)
+{
+    if (vram_width(t, x) == width) return x;
+    vram_tape_op *op = begin1(t, x);
+    vram_cell y = output(t, op, t->cell[x].shape, width, what);
+    t->cell[y].component = t->cell[x].component == VRAM_COMPONENT_LOGITS ? VRAM_COMPONENT_LOGITS : VRAM_COMPONENT_ACTIVATIONS;
+    backward(t, op);
+    if (op->grad) give(t, 0, make_gradient(t, x, vram_width(t, x)));
+    end(t, op);
+    return y;
+}
+
+/* Autocast keeps the cast of a trained fp32 parameter until the pass ends. */
+static vram_cell autocast(vram_tape *t, vram_cell x, vram_what what)
+{
+    if (x < 0 || !t->autocast || vram_width(t, x) == 2) return x;
+    vram_cell y = vram_op_cast(t, x, 2, what);
+    if (t->cell[x].parameter) {
+        t->cell[y].cached = t->cell[x].grad;
+        t->cell[y].component = VRAM_COMPONENT_WORKSPACE;
+    }
+    return y;
+}
+
+vram_cell vram_op_slice(vram_tape *t, vram_cell x, vram_size part, vram_what what)
+{
+    vram_tape_op *op = begin1(t, x);
+    vram_cell y = output_view(t, op, x, part, what);
+    backward(t, op);
+    if (op->grad) give(t, 0, make_gradient(t, x, vram_width(t, x)));
+    end(t, op);
+    return y;
+}
+
+void vram_op_split(vram_tape *t, vram_cell x, int parts, const vram_size size[], vram_cell out[])
+{
+    vram_tape_op *op = begin1(t, x);
+    for (int i = 0; i < parts; i++) out[i] = output_view(t, op, x, size[i], (vram_what)t->cell[x].what);
+    backward(t, op);
+    if (op->grad) give(t, 0, make_gradient(t, x, vram_width(t, x)));
+    end(t, op);
+}
+
+vram_cell vram_op_transposed(vram_tape *t, vram_cell x) { return vram_op_slice(t, x, t->cell[x].shape, (vram_what)t->cell[x].what); }
+
+vram_cell vram_op_copy(vram_tape *t, vram_cell x, vram_size size, vram_what what)
+{
+    vram_tape_op *op = begin1(t, x);
+    vram_cell y = output(t, op, size, vram_width(t, x), what);
+    backward(t, op);
+    if (op->grad) pass(t, 0);
+    end(t, op);
+    return y;
+}
+
+vram_cell vram_op_join(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vram_what what)
+{
+    vram_tape_op *op = begin2(t, a, b);
+    vram_cell y = output(t, op, out, widest(t, a, b), what);
+    backward(t, op);
+    for (int k = 0; k < 2; k++)
+        if (wants(t, op, k)) pass(t, k);
+    end(t, op);
+    return y;
+}
+
+vram_cell vram_op_repeat(vram_tape *t, vram_cell x, vram_size out, vram_what what)
+{
+    vram_tape_op *op = begin1(t, x);
+    vram_cell y = output(t, op, out, vram_width(t, x), what);
+    backward(t, op);
+    if (op->grad) give(t, 0, make_gradient(t, x, vram_width(t, x)));
+    end(t, op);
+    return y;
+}
+
+/* ------------------------------------------------------------------------------------------------------ matrix products -- */
+
+/* y = x w' (+ b). Saves x for the weight, the weight for x (a parameter, or autocast's copy of it). Without a bias the weight's gradient
+ * comes first (mm: mat2, self), with one it comes second (addmm: mat1, mat2, self). The gradient of x is a view of a matrix. */
+static void linear_gradient(vram_tape *t, const vram_tape_op *op, int k)
+{
+    if (!wants(t, op, k)) return;
+    vram_cell g = gradient_like(t, op->in[k], vram_width(t, op->in[k]));
+    make(t, g);
+    if (k < 2) workspace(t, t->workspace);
+    step(t, k == 0 ? VRAM_STEP_GIVE_VIEW : VRAM_STEP_GIVE, k, g);
+}
+
+vram_cell vram_op_linear(vram_tape *t, vram_cell x, vram_cell weight, vram_cell bias, vram_size out, vram_what what)
+{
+    vram_cell b = autocast(t, bias, VRAM_WHAT_AUTOCAST_WEIGHTS), w = autocast(t, weight, VRAM_WHAT_AUTOCAST_WEIGHTS), in = autocast(t, x, VRAM_WHAT_AUTOCAST_INPUT);
+    vram_tape_op *op = begin3(t, in, w, b);
+    if (wants(t, op, 1)) save(t, op, in);
+    if (wants(t, op, 0)) save(t, op, w);
+    vram_cell y = output(t, op, out, vram_width(t, in), what);
+    workspace(t, b < 0 ? t->workspace : t->biased_workspace);
+    backward(t, op);
+    linear_gradient(t, op, b < 0 ? 1 : 0);
+    linear_gradient(t, op, b < 0 ? 0 : 1);
+    linear_gradient(t, op, 2);
+    end(t, op);
+    return y;
+}
+
+/* A batch of products of two tensors made on the way; the second input's gradient first. */
+vram_cell vram_op_matmul(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vram_what what)
+{
+    vram_cell right = autocast(t, b, VRAM_WHAT_AUTOCAST_INPUT), left = autocast(t, a, VRAM_WHAT_AUTOCAST_INPUT);
+    vram_tape_op *op = begin2(t, left, right);
+    if (wants(t, op, 1)) save(t, op, left);
+    if (wants(t, op, 0)) save(t, op, right);
+    vram_cell y = output(t, op, out, vram_width(t, left), what);
+    workspace(t, t->workspace);
+    backward(t, op);
+    for (int k = 1; k >= 0; k--) {
+        if (!wants(t, op, k)) continue;
+        vram_cell g = gradient_like(t, op->in[k], vram_width(t, op->in[k]));
+        make(t, g);
+        workspace(t, t->workspace);
+        give(t, k, g);
+    }
+    end(t, op);
+    return y;
+}
+
+/* -------------------------------------------------------------------------------------------------------- element by element -- */
+
+vram_cell vram_op_add(vram_tape *t, vram_cell a, vram_cell b, vram_what what)
+{
+    vram_tape_op *op = begin2(t, a, b);
+    int width = widest(t, a, b);
+    vram_cell y = output(t, op, t->cell[a].shape, width, what);
+    backward(t, op);
+    for (int k = 0; k < 2; k++) {
+        if (!wants(t, op, k)) continue;
+        if (vram_width(t, op->in[k]) == width) { pass(t, k); continue; }
+        vram_cell g = gradient_like(t, op->in[k], vram_width(t, op->in[k]));
+        make(t, g);
+        give(t, k, g);
+    }
+    end(t, op);
+    return y;
+}
+
+vram_cell vram_op_mul(vram_tape *t, vram_cell a, vram_cell b, vram_what what)
+{
+    vram_tape_op *op = begin2(t, a, b);
+    int width = widest(t, a, b);
+    if (wants(t, op, 1)) save(t, op, a);
+    if (wants(t, op, 0)) save(t, op, b);
+    vram_cell y = output(t, op, t->cell[a].shape, width, what);
+    backward(t, op);
+    for (int k = 1; k >= 0; k--)
+        if (wants(t, op, k)) give(t, k, make_gradient(t, op->in[k], width));
+    end(t, op);
+    return y;
+}
+
+/* The rows' gradient is made as large as x, then summed. */
+vram_cell vram_op_mul_rows(vram_tape *t, vram_cell x, vram_cell rows, vram_what what)
+{
+    vram_tape_op *op = begin2(t, x, rows);
+    save(t, op, rows);
+    save(t, op, x);
+    vram_cell y = output(t, op, t->cell[x].shape, widest(t, x, rows), what);
+    backward(t, op);
+    if (op->grad) {
+        vram_cell whole = gradient_like(t, x, widest(t, x, rows)), sum = gradient_like(t, rows, vram_width(t, rows));
+        make(t, whole);
+        vram_cell g = make_gradient(t, x, widest(t, x, rows));
+        make(t, sum);
+        drop(t, whole);
+        give(t, 0, g);
+        give(t, 1, sum);
+    }
+    end(t, op);
+    return y;
+}
+
+/* Sums over all rows, for a vector of parameters: the product first, then the sum. */
+static void weight_gradient(vram_tape *t, const vram_tape_op *op, int k, vram_cell x, int width)
+{
+    if (!wants(t, op, k)) return;
+    vram_cell whole = gradient_like(t, x, width), sum = gradient_like(t, op->in[k], vram_width(t, op->in[k]));
+    make(t, whole);
+    make(t, sum);
+    drop(t, whole);
+    give(t, k, sum);
+}
+
+vram_cell vram_op_mul_weight(vram_tape *t, vram_cell weight, vram_cell x, vram_what what)
+{
+    vram_tape_op *op = begin2(t, weight, x);
+    int width = widest(t, weight, x);
+    if (wants(t, op, 0)) save(t, op, x);
+    vram_cell y = output(t, op, t->cell[x].shape, width, what);
+    backward(t, op);
+    if (wants(t, op, 1)) give(t, 1, make_gradient(t, x, width));
+    weight_gradient(t, op, 0, x, width);
+    end(t, op);
+    return y;
+}
+
+vram_cell vram_op_add_weight(vram_tape *t, vram_cell x, vram_cell weight, vram_what what)
+{
+    vram_tape_op *op = begin2(t, x, weight);
+    vram_cell y = output(t, op, t->cell[x].shape, widest(t, x, weight), what);
+    backward(t, op);
+    if (wants(t, op, 1)) {
+        vram_cell sum = gradient_like(t, weight, vram_width(t, weight));
+        make(t, sum);
+        give(t, 1, sum);
+    }
+    if (wants(t, op, 0)) pass(t, 0);
+    end(t, op);
+    return y;
+}
+
+vram_cell vram_op_constant(vram_tape *t, vram_cell x, int width, vram_what what)
+{
+    vram_tape_op *op = begin1(t, x);
+    int wide = width > vram_width(t, x) ? width : vram_width(t, x);
+    vram_cell y = output(t, op, t->cell[x].shape, wide, what);
+    backward(t, op);
+    if (op->grad) give(t, 0, make_gradient(t, x, wide));
+    end(t, op);
+    return y;
+}
+
+vram_cell vram_op_unary(vram_tape *t, vram_cell x, bool saves_input, bool saves_output, int temporaries, vram_what what)
+{
+    vram_tape_op *op = begin1(t, x);
+    if (saves_input) save(t, op, x);
+    vram_cell y = output(t, op, t->cell[x].shape, vram_width(t, x), what);
+    if (saves_output) save_output(t, op, y);
+    backward(t, op);
+    if (op->grad) {
+        vram_cell extra[4];
+        for (int i = 0; i < temporaries; i++) make(t, extra[i] = gradient_like(t, x, vram_width(t, x)));
+        vram_cell g = make_gradient(t, x, vram_width(t, x));
+        for (int i = temporaries - 1; i >= 0; i--) drop(t, extra[i]);
+        give(t, 0, g);
+    }
+    end(t, op);
+    return y;
+}
+
+/* x^2 : g * (2 * x^1), each a tensor */
+vram_cell vram_op_square(vram_tape *t, vram_cell x) { return vram_op_unary(t, x, true, false, 2, VRAM_WHAT_NORM_SQUARES); }
+vram_cell vram_op_rsqrt(vram_tape *t, vram_cell x) { return vram_op_unary(t, x, false, true, 2, VRAM_WHAT_NORM_STATISTICS); }
+
+vram_cell vram_op_mean(vram_tape *t, vram_cell x, vram_size rows)
+{
+    vram_tape_op *op = begin1(t, x);
+    vram_cell y = output(t, op, rows, vram_width(t, x), VRAM_WHAT_NORM_STATISTICS);
+    backward(t, op);
+    if (op->grad) give(t, 0, make_gradient(t, x, vram_width(t, x)));
+    end(t, op);
+    return y;
+}
+
+/* Saves x and two numbers a row in fp32. */
+vram_cell vram_op_layer_norm(vram_tape *t, vram_cell x, vram_cell weight, vram_cell bias, vram_size rows, vram_what what)
+{
+    vram_tape_op *op = begin3(t, x, weight, bias);
+    save(t, op, x);
+    vram_cell y = output(t, op, t->cell[x].shape, vram_width(t, x), what);
+    vram_cell mean = cell(t, rows, 4, VRAM_WHAT_NORM_STATISTICS), deviation = cell(t, rows, 4, VRAM_WHAT_NORM_STATISTICS);
+    make(t, mean);
+    make(t, deviation);
+    save_output(t, op, mean);
+    save_output(t, op, deviation);
+    backward(t, op);
+    for (int k = 0; k < 3; k++)
+        if (wants(t, op, k)) give(t, k, make_gradient(t, op->in[k], vram_width(t, op->in[k])));
+    end(t, op);
+    return y;
+}
+
+/* The result is what its gradient needs; g * y is made on the way. */
+vram_cell vram_op_softmax(vram_tape *t, vram_cell x, vram_what what)
+{
+    vram_tape_op *op = begin1(t, x);
+    vram_cell y = output(t, op, t->cell[x].shape, vram_width(t, x), what);
+    save_output(t, op, y);
+    backward(t, op);
+    if (op->grad) {
+        vram_cell g = make_gradient(t, x, vram_width(t, x)), product = gradient_like(t, x, vram_width(t, x));
+        make(t, product);
+        drop(t, product);
+        give(t, 0, g);
+    }
+    end(t, op);
+    return y;
+}
+
+/* A mask of one byte an element. */
+vram_cell vram_op_dropout(vram_tape *t, vram_cell x, double p, vram_what what)
+{
+    if (p <= 0) return x;
+    vram_tape_op *op = begin1(t, x);
+    vram_cell y = output(t, op, t->cell[x].shape, vram_width(t, x), what);
+    vram_cell mask = cell(t, t->cell[x].shape, 1, VRAM_WHAT_DROPOUT_MASK);
+    make(t, mask);
+    save_output(t, op, mask);
+    backward(t, op);
+    if (op->grad) give(t, 0, make_gradient(t, x, vram_width(t, x)));
+    end(t, op);
+    return y;
+}
+
+vram_cell vram_op_embedding(vram_tape *t, vram_cell weight, vram_size out, int width, vram_what what)
+{
+    vram_tape_op *op = begin1(t, weight);
+    vram_cell y = output(t, op, out, width, what);
+    backward(t, op);
+    if (op->grad) give(t, 0, make_gradient(t, weight, vram_width(t, weight)));
+    end(t, op);
+    return y;
+}
+
+/* -------------------------------------------------------------------------------------------------------- attention, loss -- */
+
+/* flash_attn: saves q, k, v, the output and one fp32 number a query and head. Backward: delta as large as that, dq summed in fp32; with
+ * grouped queries dk and dv of every query head, summed afterwards. Source: aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp */
+vram_cell vram_op_flash(vram_tape *t, vram_cell q, vram_cell k, vram_cell v, const vram_flash_sizes *sizes)
+{
+    vram_cell v16 = autocast(t, v, VRAM_WHAT_AUTOCAST_INPUT), k16 = autocast(t, k, VRAM_WHAT_AUTOCAST_INPUT), q16 = autocast(t, q, VRAM_WHAT_AUTOCAST_INPUT);
+    vram_tape_op *op = begin3(t, q16, k16, v16);
+    for (int i = 0; i < 3; i++) save(t, op, op->in[i]);
+    vram_cell y = output(t, op, sizes->out, vram_width(t, q16), VRAM_WHAT_ATTENTION_OUTPUT);
+    vram_cell statistics = cell(t, sizes->statistics, 4, VRAM_WHAT_ATTENTION_STATISTICS);
+    make(t, statistics);
+    save_output(t, op, y);
+    save_output(t, op, statistics);
+    backward(t, op);
+    if (op->grad) {
+        vram_cell g[3], extra[4];
+        int extras = 0;
+        for (int i = 0; i < 3; i++) g[i] = make_gradient(t, op->in[i], vram_width(t, op->in[i]));
+        extra[extras++] = scratch(t, sizes->delta, 4, VRAM_WHAT_ATTENTION_BACKWARD);
+        extra[extras++] = scratch(t, sizes->dq_sum, 4, VRAM_WHAT_ATTENTION_BACKWARD);
+        if (sizes->grouped) {
+            extra[extras++] = scratch(t, sizes->dk_heads, vram_width(t, k16), VRAM_WHAT_ATTENTION_BACKWARD);
+            extra[extras++] = scratch(t, sizes->dv_heads, vram_width(t, v16), VRAM_WHAT_ATTENTION_BACKWARD);
+        }
+        for (int i = 0; i < extras; i++) make(t, extra[i]);
+        for (int i = extras - 1; i >= 0; i--) drop(t, extra[i]);
+        for (int i = 0; i < 3; i++)
+            if (wants(t, op, i)) give(t, i, g[i]);
+            else drop(t, g[i]);
+    }
+    end(t, op);
+    return y;
+}
+
+/* log_softmax of fp32 logits is saved; backward makes the gradient of the picked words (zeros, all words), then that of the logits. */
+vram_cell vram_op_cross_entropy(vram_tape *t, vram_cell logits, vram_cell labels)
+{
+    vram_tape_op *op = begin2(t, logits, labels);
+    op->root = true;
+    vram_cell y = output(t, op, t->cell[logits].shape, 4, VRAM_WHAT_LOG_PROBABILITIES);
+    t->cell[y].component = VRAM_COMPONENT_LOGITS;
+    save(t, op, labels);
+    save_output(t, op, y);
+    op->outs = 0; /* what it returns is a number */
+    backward(t, op);
+    if (op->grad) {
+        vram_cell picked = gradient_like(t, logits, 4), g = gradient_like(t, logits, 4);
+        make(t, picked);
+        make(t, g);
+        drop(t, picked);
+        give(t, 0, g);
+    }
+    end(t, op);
+    return y;
+}

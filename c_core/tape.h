@@ -1,0 +1,134 @@
+/* tape.h -- a piece of a model as a short program, and what running it keeps alive.
+ *
+ * A tape is a list of operations at the grain of PyTorch's own (a cast, a product, a matrix product, an attention kernel). Each
+ * says which tensors it makes on the way forward, which of its inputs and outputs autograd saves, and which tensors its
+ * gradient makes. That is all that has to be known about an operation; who is alive when follows by counting holders:
+ * Python's names, autograd's saved tensors, gradients on their way. block.c writes tapes, tape.c has the operations,
+ * replay.c runs them. */
+#ifndef VRAM_TAPE_H
+#define VRAM_TAPE_H
+
+#include "core.h"
+
+enum {
+    VRAM_TAPE_CELLS = 1536, VRAM_TAPE_OPS = 640, VRAM_TAPE_STEPS = 3072, VRAM_TAPE_SHAPES = 64, VRAM_TAPE_INS = 4, VRAM_TAPE_OUTS = 3, VRAM_TAPE_SAVES = 8,
+    VRAM_TAPE_WORDS = VRAM_TAPE_CELLS / 64
+};
+
+typedef short vram_cell; /* a tensor: its place in the tape's list */
+typedef short vram_size; /* a product of factors: its place in the tape's list */
+#define VRAM_NO_CELL ((vram_cell)-1)
+
+typedef struct { int factors; vram_factor factor[4]; double elements; } vram_tape_shape;
+
+typedef struct {
+    double bytes;             /* elements x width, not yet rounded */
+    vram_size shape;
+    vram_cell base;           /* the tensor whose storage it is: itself but for views */
+    short last_use;           /* the op after which no name of Python's holds it */
+    short what;
+    unsigned char component;
+    unsigned char width;      /* bytes an element */
+    bool grad;                /* requires a gradient */
+    bool parameter;           /* its gradient stays */
+    bool outside;             /* counted elsewhere: parameters, tables, masks */
+    bool cached;              /* autocast's cache holds it to the end of the pass */
+} vram_tape_cell;
+
+typedef enum {
+    VRAM_STEP_MAKE, VRAM_STEP_FREE,
+    VRAM_STEP_GIVE,           /* the cell, already made, is the gradient of input `input` */
+    VRAM_STEP_GIVE_VIEW,      /* the same, but a view: two of them are added into a third tensor, not into one of them */
+    VRAM_STEP_PASS            /* the gradient of the output is that of the input */
+} vram_step_code;
+typedef struct { unsigned char code, input; vram_cell cell; } vram_tape_step;
+
+typedef struct {
+    vram_cell in[VRAM_TAPE_INS], out[VRAM_TAPE_OUTS], saved[VRAM_TAPE_SAVES];
+    unsigned char ins, outs, saves;
+    bool grad;                /* has a gradient */
+    bool root;                /* backward starts here */
+    bool saves_output;
+    short forward, backward, end; /* steps: forward .. backward - 1, backward .. end - 1 */
+} vram_tape_op;
+
+typedef struct {
+    bool autocast;
+    double workspace, biased_workspace; /* of a matrix product (cuBLAS, cuBLASLt) */
+    vram_cell input, output;  /* of the piece */
+    int mark;                 /* op at which the loss begins; ops: nowhere */
+    int shapes, cells, ops, steps;
+    bool full;                /* a list was too short */
+    vram_tape_shape shape[VRAM_TAPE_SHAPES];
+    vram_tape_cell cell[VRAM_TAPE_CELLS];
+    vram_tape_op op[VRAM_TAPE_OPS];
+    vram_tape_step step[VRAM_TAPE_STEPS];
+} vram_tape;
+
+/* ---- tape.c: making one ---- */
+
+void vram_tape_clear(vram_tape *t, bool autocast, double workspace);
+vram_size vram_tape_size(vram_tape *t, int factors, const vram_factor factor[]); /* at most four factors, the batch included */
+vram_cell vram_tape_input(vram_tape *t, vram_size size, int width, vram_what what, bool grad);
+vram_cell vram_tape_outside(vram_tape *t, vram_size size, int width, vram_what what); /* a table, a mask: no gradient */
+vram_cell vram_tape_parameter(vram_tape *t, vram_size size, int width, bool trained);
+void vram_tape_hold(vram_tape *t, vram_cell x); /* a name of Python's holds it until here */
+static inline int vram_width(const vram_tape *t, vram_cell x) { return t->cell[x].width; }
+
+/* ---- tape.c: the operations; each returns its output ---- */
+
+vram_cell vram_op_cast(vram_tape *t, vram_cell x, int width, vram_what what);
+vram_cell vram_op_linear(vram_tape *t, vram_cell x, vram_cell weight, vram_cell bias, vram_size out, vram_what what); /* bias: VRAM_NO_CELL for none */
+vram_cell vram_op_linear_4bit(vram_tape *t, vram_cell x, vram_size weight, vram_size out, vram_what what);
+vram_cell vram_op_matmul(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vram_what what);
+vram_cell vram_op_add(vram_tape *t, vram_cell a, vram_cell b, vram_what what);
+vram_cell vram_op_mul(vram_tape *t, vram_cell a, vram_cell b, vram_what what);
+vram_cell vram_op_mul_rows(vram_tape *t, vram_cell x, vram_cell rows, vram_what what);   /* one number a row */
+vram_cell vram_op_mul_weight(vram_tape *t, vram_cell weight, vram_cell x, vram_what what); /* a vector of parameters */
+vram_cell vram_op_add_weight(vram_tape *t, vram_cell x, vram_cell weight, vram_what what);
+vram_cell vram_op_constant(vram_tape *t, vram_cell x, int width, vram_what what);        /* times or plus something without a gradient */
+vram_cell vram_op_unary(vram_tape *t, vram_cell x, bool saves_input, bool saves_output, int temporaries, vram_what what);
+vram_cell vram_op_square(vram_tape *t, vram_cell x);
+vram_cell vram_op_mean(vram_tape *t, vram_cell x, vram_size rows);
+vram_cell vram_op_rsqrt(vram_tape *t, vram_cell x);
+vram_cell vram_op_layer_norm(vram_tape *t, vram_cell x, vram_cell weight, vram_cell bias, vram_size rows, vram_what what);
+vram_cell vram_op_slice(vram_tape *t, vram_cell x, vram_size part, vram_what what);      /* a view whose gradient is as large as x */
+void vram_op_split(vram_tape *t, vram_cell x, int parts, const vram_size size[], vram_cell out[]); /* views; the gradients are joined */
+vram_cell vram_op_transposed(vram_tape *t, vram_cell x);                                 /* a view whose gradient is copied back in order */
+vram_cell vram_op_copy(vram_tape *t, vram_cell x, vram_size size, vram_what what);       /* contiguous(); the gradient is a view */
+vram_cell vram_op_join(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vram_what what);
+vram_cell vram_op_repeat(vram_tape *t, vram_cell x, vram_size out, vram_what what);      /* the gradient is a sum */
+vram_cell vram_op_softmax(vram_tape *t, vram_cell x, vram_what what);
+vram_cell vram_op_dropout(vram_tape *t, vram_cell x, double p, vram_what what);
+vram_cell vram_op_embedding(vram_tape *t, vram_cell weight, vram_size out, int width, vram_what what);
+
+typedef struct { vram_size out, statistics, delta, dq_sum, dk_heads, dv_heads; bool grouped; } vram_flash_sizes;
+vram_cell vram_op_flash(vram_tape *t, vram_cell q, vram_cell k, vram_cell v, const vram_flash_sizes *sizes);
+vram_cell vram_op_cross_entropy(vram_tape *t, vram_cell logits, vram_cell labels);
+void vram_tape_mark(vram_tape *t);
+
+/* ---- run.c: running one ---- */
+
+typedef struct {
+    double now, peak;                 /* bytes alive, each storage rounded up to 512 */
+    uint64_t live[VRAM_TAPE_WORDS], top[VRAM_TAPE_WORDS]; /* cells alive now, and at the peak */
+    short holders[VRAM_TAPE_CELLS];   /* of a storage: names and saves; of a gradient: places where it waits */
+    vram_cell gradient[VRAM_TAPE_CELLS]; /* of a cell, so far */
+    bool view[VRAM_TAPE_CELLS];       /* a gradient that is a view */
+    vram_cell dying[VRAM_TAPE_OPS];   /* first cell whose last use an op is; the others follow */
+    vram_cell next[VRAM_TAPE_CELLS];
+    bool accumulate;                  /* gradients of parameters are there already */
+} vram_run;
+
+void vram_run_clear(const vram_tape *t, vram_run *r, bool accumulate);
+void vram_run_forward(const vram_tape *t, vram_run *r, int from, int to, bool save); /* ops from .. to - 1 */
+void vram_run_forget(const vram_tape *t, vram_run *r);   /* names and autocast's cache let go */
+vram_cell vram_run_arrive(vram_tape *t, vram_run *r);    /* the gradient of t->output comes from the piece behind */
+void vram_run_backward(vram_tape *t, vram_run *r);       /* from the gradient of t->output, or the loss */
+void vram_run_hold(const vram_tape *t, vram_run *r, vram_cell c);
+void vram_run_release(const vram_tape *t, vram_run *r, vram_cell c);
+void vram_run_rest(vram_run *r);                         /* the peak begins anew, from what is alive now */
+int vram_run_recompute(const vram_tape *t, vram_run *r); /* a checkpointed piece's second forward, which stops at its last saved tensor */
+bool vram_run_in(const uint64_t set[], vram_cell c);
+
+#endif
