@@ -77,7 +77,7 @@ static const vram_tensor *row_of(const block *b, const char *name, bool bias)
 static bool wrapped(const block *b, const char *name)
 {
     const vram_tensor *row = row_of(b, name, false);
-    return b->pass->lora && row != NULL && vram_lora_wraps(b->pass->scenario, b->pass->model, row);
+    return b->pass->lora && row != NULL && vram_lora_rank(b->pass->scenario, b->pass->model, row) > 0;
 }
 
 static vram_cell matrix(const block *b, double rows, double columns, int width, bool trained)
@@ -218,6 +218,14 @@ vram_pass vram_pass_of(const vram_scenario *s, const vram_model *model, double b
     return pass;
 }
 
+/* numbers of cos for a position */
+static double rotary_dim(const vram_model *m)
+{
+    for (int i = 0; i < m->kinds; i++)
+        if (m->kind[i].attention.type != VRAM_MIXER_NONE) return (double)m->kind[i].attention.head_dim;
+    return 0;
+}
+
 int vram_stream_width(const vram_pass *pass) { return pass->plain_width; }
 
 void vram_block_embedding(const vram_pass *pass, vram_tape *t)
@@ -260,4 +268,15 @@ void vram_block_head(const vram_pass *pass, vram_tape *t)
     vram_tape_hold(t, last);
     t->cell[logits].last_use = -1; /* the model's output, which the caller keeps until the step */
     finish(&b, VRAM_NO_CELL);
+}
+
+void vram_block_shared(const vram_pass *pass, vram_role role, unsigned phases, vram_report *report)
+{
+    const vram_model *m = pass->model;
+    vram_entry *ids = vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_INPUT_IDS, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, phases);
+    vram_times(vram_times(vram_times(ids, VRAM_SYMBOL_MICRO_BATCH, pass->batch), VRAM_SYMBOL_SEQUENCE, pass->tokens), VRAM_SYMBOL_BYTES, 8);
+    if (m->position != VRAM_POSITION_ROTARY) return;
+    vram_entry *tables = vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_ROTARY_TABLES, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, phases);
+    vram_times(vram_times(tables, VRAM_SYMBOL_COPIES, 2), VRAM_SYMBOL_SEQUENCE, pass->tokens);
+    vram_times(vram_times(tables, VRAM_SYMBOL_HEAD_DIM, rotary_dim(m)), VRAM_SYMBOL_BYTES_PER_ELEMENT, vram_stream_width(pass));
 }

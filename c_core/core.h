@@ -47,7 +47,7 @@ vram_rule *vram_rule_times(vram_rule *rule, vram_symbol symbol, double value);
 double vram_tensor_params(const vram_tensor *tensor);
 /* LoRA values that `scenario.lora` adds to this model (lora.c), all layers */
 double vram_lora_params(const vram_scenario *scenario, const vram_model *model);
-bool vram_lora_wraps(const vram_scenario *scenario, const vram_model *model, const vram_tensor *tensor); /* is this linear layer's weight a target? */
+double vram_lora_rank(const vram_scenario *scenario, const vram_model *model, const vram_tensor *tensor); /* of the adapter on this weight; 0: none */
 
 /* ---- format.c ---- */
 

@@ -86,6 +86,12 @@ static double outside(const vram_scenario *s, const vram_model *m)
     return head + (listed(s, "embed_tokens") ? r * both + (s->lora.dora ? (double)m->hidden : 0) : 0);
 }
 
+double vram_lora_rank(const vram_scenario *s, const vram_model *m, const vram_tensor *t)
+{
+    if (takes_linear(s, m, t) || takes_router(s, m, t)) return (double)s->lora.rank;
+    return stacked_rank(s, m, t);
+}
+
 double vram_lora_params(const vram_scenario *scenario, const vram_model *model)
 {
     double sum = outside(scenario, model);

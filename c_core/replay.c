@@ -103,11 +103,12 @@ static void run_head(walker *w, piece *p)
     vram_tape *t = &w->tape;
     vram_run *r = &w->run;
     vram_run_clear(t, r, w->accumulate);
-    vram_run_forward(t, r, 0, t->mark, true);
+    vram_run_forward(t, r, 0, t->mark, w->pass->gradients);
     note_peak(w, p, FORWARD);
     vram_run_rest(r);
-    vram_run_forward(t, r, t->mark, t->ops, true);
+    vram_run_forward(t, r, t->mark, t->ops, w->pass->gradients);
     note_peak(w, p, LOSS);
+    if (!w->pass->gradients) return;
     vram_run_forget(t, r);
     vram_run_rest(r);
     run_gradients(w, p);
@@ -238,7 +239,7 @@ static void collect_variant(walker *w, const summit *s, int variant, collection 
     }
 }
 
-static const vram_phase PHASES[MOMENTS] = {VRAM_PHASE_FORWARD, VRAM_PHASE_LOSS, VRAM_PHASE_BACKWARD};
+static const vram_phase TRAINING[MOMENTS] = {VRAM_PHASE_FORWARD, VRAM_PHASE_LOSS, VRAM_PHASE_BACKWARD};
 
 /* One entry for the phases in which as many are alive */
 static void add_item(const item *it, vram_role role, const vram_phase phase[], vram_report *report)
@@ -257,13 +258,13 @@ static void add_item(const item *it, vram_role role, const vram_phase phase[], v
     }
 }
 
-static void add_rounding(const collection *c, vram_role role, vram_report *report)
+static void add_rounding(const collection *c, vram_role role, const vram_phase phase[], vram_report *report)
 {
     for (int moment = 0; moment < MOMENTS; moment++) {
         double bytes = 0;
         for (int i = 0; i < c->items; i++) bytes += c->item[i].count[moment] * (vram_round_up(c->item[i].bytes, 512) - c->item[i].bytes);
         if (bytes > 0)
-            vram_times(vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_EXACT, VRAM_SOURCE_PYTORCH_ALLOCATOR, VRAM_BIT(PHASES[moment])), VRAM_SYMBOL_BYTES, bytes);
+            vram_times(vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_EXACT, VRAM_SOURCE_PYTORCH_ALLOCATOR, VRAM_BIT(phase[moment])), VRAM_SYMBOL_BYTES, bytes);
     }
 }
 
@@ -295,10 +296,11 @@ void vram_replay_step(const vram_pass *pass, vram_role role, vram_replay *replay
     climb(pass, layer, &embedding, &head, &s);
     for (int variant = HEAD; variant < 2 * pass->model->kinds; variant++)
         if (variant < 0 || used[variant]) collect_variant(&w, &s, variant, &c);
-    for (int i = 0; i < c.items; i++) add_item(&c.item[i], role, PHASES, report);
-    add_rounding(&c, role, report);
+    for (int i = 0; i < c.items; i++) add_item(&c.item[i], role, TRAINING, report);
+    add_rounding(&c, role, TRAINING, report);
     replay->gradient_elements = c.gradient_elements;
     note_logits(pass, replay);
+    vram_block_shared(pass, role, VRAM_BIT(VRAM_PHASE_FORWARD) | VRAM_BIT(VRAM_PHASE_LOSS) | VRAM_BIT(VRAM_PHASE_BACKWARD), report);
 }
 
 void vram_replay_logits(const vram_replay *replay, vram_role role, unsigned phases, vram_report *report)
@@ -309,8 +311,28 @@ void vram_replay_logits(const vram_replay *replay, vram_role role, unsigned phas
         if (replay->logits[i] != 1) vram_times(e, symbols[i], replay->logits[i]);
 }
 
+/* Nothing is kept: the highest single piece. */
 void vram_replay_forward(const vram_pass *pass, vram_role role, double logit_rows, vram_phase phase, vram_report *report)
 {
-    (void)pass, (void)role, (void)logit_rows, (void)phase, (void)report;
+    walker w;
+    piece p;
+    vram_pass head = *pass;
+    collection c = {.items = 0, .gradient_elements = 0};
+    int best = EMBEDDING, last = logit_rows > 0 ? HEAD : EMBEDDING;
+    double top = -1;
+    head.tokens = logit_rows;
+    w.accumulate = w.recompute = false;
+    for (int variant = last; variant < 2 * pass->model->kinds; variant += variant < 0 ? 1 : 2) {
+        w.pass = variant == HEAD ? &head : pass;
+        run_piece(&w, variant, &p);
+        double rise = variant == HEAD ? p.rise[LOSS] : p.rise[FORWARD];
+        if (rise > top) { top = rise; best = variant; }
+    }
+    w.pass = best == HEAD ? &head : pass;
+    run_piece(&w, best, &p);
+    collect(&c, &w.tape, w.sets.top[best == HEAD ? LOSS : FORWARD], FORWARD, 1);
+    const vram_phase phases[MOMENTS] = {phase, phase, phase};
+    for (int i = 0; i < c.items; i++) add_item(&c.item[i], role, phases, report);
+    add_rounding(&c, role, phases, report);
+    vram_block_shared(pass, role, VRAM_BIT(phase), report);
 }
-

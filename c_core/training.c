@@ -28,14 +28,13 @@ static double elements(const trained *t) { return t->copies * t->rows * t->colum
 
 static void visit_adapters(const trainer *r, visitor *visit, void *sum)
 {
-    double rank = (double)r->s->lora.rank;
     for (int i = 0; i < r->m->tensors; i++) {
         const vram_tensor *t = &r->m->tensor[i];
-        double count = (double)t->layers * (double)t->copies;
-        if (!vram_lora_wraps(r->s, r->m, t)) continue;
+        double rank = vram_lora_rank(r->s, r->m, t), count = t->modules > 0 ? (double)t->modules : (double)t->layers * (double)t->copies;
+        if (rank <= 0) continue;
         visit(sum, &(trained){count, 1, rank, (double)t->columns});
         visit(sum, &(trained){count, 1, (double)t->rows, rank});
-        if (r->s->lora.dora) visit(sum, &(trained){count, 1, (double)t->rows, 1});
+        if (r->s->lora.dora && t->linear) visit(sum, &(trained){count, 1, (double)t->rows, 1});
     }
 }
 
@@ -224,7 +223,25 @@ void vram_forward_only(const vram_scenario *s, const vram_model *m, vram_role ro
     vram_replay_forward(&pass, role, logit_rows, phase, report);
 }
 
+/* What is said on whiteboards: 16 bytes a parameter; activations of s b h (34 + 5 a s / h) a layer. Source: Korthikanti et al. 2022. */
+static void rules_of_thumb(const vram_scenario *s, vram_report *report)
+{
+    const vram_model *m = &s->model;
+    double heads = 0;
+    for (int i = 0; i < m->kinds; i++) heads = vram_max(heads, (double)m->kind[i].attention.heads);
+    const vram_factor tokens[] = {{VRAM_SYMBOL_LAYERS, (double)m->layers}, {VRAM_SYMBOL_MICRO_BATCH, (double)s->training.micro_batch}, {VRAM_SYMBOL_SEQUENCE, (double)s->training.sequence_length}};
+    vram_rule_times(vram_rule_times(vram_rule_add(report, VRAM_RULE_SIXTEEN_BYTES), VRAM_SYMBOL_PARAMETERS, report->params_trainable), VRAM_SYMBOL_BYTES_PER_PARAMETER, 16);
+    vram_rule *linear = vram_rule_add(report, VRAM_RULE_KORTHIKANTI_LINEAR), *scores = vram_rule_add(report, VRAM_RULE_KORTHIKANTI_SCORES);
+    for (int i = 0; i < 3; i++) {
+        vram_rule_times(linear, tokens[i].symbol, tokens[i].value);
+        vram_rule_times(scores, tokens[i].symbol, tokens[i].value);
+    }
+    vram_rule_times(vram_rule_times(linear, VRAM_SYMBOL_HIDDEN, (double)m->hidden), VRAM_SYMBOL_BYTES, 34);
+    vram_rule_times(vram_rule_times(vram_rule_times(scores, VRAM_SYMBOL_SEQUENCE, (double)s->training.sequence_length), VRAM_SYMBOL_HEADS, heads), VRAM_SYMBOL_BYTES, 5);
+}
+
 void vram_training(const vram_scenario *s, vram_report *report)
 {
     vram_train(s, &s->model, VRAM_ROLE_MODEL, (double)s->training.micro_batch, (double)s->training.sequence_length, report);
+    rules_of_thumb(s, report);
 }
