@@ -196,9 +196,10 @@ static void gradients(const trainer *r, const vram_replay *replay)
         per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, r->params, width, 2, pass | backward | step_bit);
         return;
     }
-    bool all = replay->gradient_elements >= r->params;
-    per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, r->params, width, 2, all ? backward | step_bit : step_bit);
-    if (!all) per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, replay->gradient_elements, width, 2, backward);
+    /* those that backward has made at its peak, and those that come after it; a declared model's are not counted one by one */
+    double early = r->m->params_override > 0 ? r->params : vram_min(replay->gradient_elements, r->params);
+    per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, early, width, 2, backward | step_bit);
+    if (r->params > early) per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, r->params - early, width, 2, step_bit);
 }
 
 void vram_train(const vram_scenario *s, const vram_model *m, vram_role role, double sequences, double tokens, vram_report *report)
