@@ -33,6 +33,7 @@ export function fillSentence(node, report, presets, unit) {
   const { id, whole, vars } = sentenceParts(report, presets, unit);
   const number = el('strong', { class: 'peak', title: bytesFull(report.peak.bytes), data: { bytes: report.peak.bytes } }, vars.peak);
   const room = word('room', whole ? 'whole' : 'usable', vars);
+  node.dataset.verdict = cardOf(report, presets).fit.verdict;
   node.replaceChildren(...rich('sentence', id, { ...vars, room, peak: number }));
 }
 

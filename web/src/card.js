@@ -96,7 +96,7 @@ function labelSpans(pieces, roles) {
 }
 
 // actions: {onPick(key), onKeep(), onSwap(), onDrop()}
-export function makeCard(root, { onPick, onKeep, onSwap, onDrop }) {
+export function makeCard(root, keptLine, { onPick, onKeep, onSwap, onDrop }) {
   const labels = el('div', { class: 'card-labels', 'aria-hidden': 'true' });
   const bar = makeBar(onPick);
   const scale = el('div', { class: 'card-scale', 'aria-hidden': 'true' });
@@ -106,25 +106,25 @@ export function makeCard(root, { onPick, onKeep, onSwap, onDrop }) {
   const swap = button(onSwap);
   const drop = button(onDrop);
   const keptText = el('span', {});
-  const keptLine = el('p', { class: 'kept-line' }, keptText, keep, swap, drop);
+  keptLine.append(keptText, keep, swap, drop);
   kept.node.classList.add('kept');
   const fleet = el('div', { class: 'card-fleet', 'aria-hidden': 'true' });
   const fleetText = el('p', { class: 'card-fleet-text' });
-  root.append(labels, bar.node, kept.node, scale, fleet, fleetText, keptLine);
+  root.append(labels, bar.node, kept.node, scale, fleet, fleetText);
 
   let last = null;
+  let width = bar.node.clientWidth || 600; // px
   function draw() {
     if (!last) return;
     const { report, presets, lists, unit, second } = last;
-    const width = bar.node.clientWidth || 600;
     const one = layOf(report, presets, lists);
     const two = second ? layOf(second, presets, lists) : null;
     const end = Math.max(one.lay.end, two?.lay.end ?? 0);
     bar.draw({ report, lists, lay: one.lay, end, unit, label: ui('card_aria') });
     show(kept.node, Boolean(two));
     if (two) kept.draw({ report: second, lists, lay: two.lay, end, unit, label: ui('kept_aria') });
-    drawLabels(one.lay, end, width, unit);
-    drawScale(one.lay, end, width, unit);
+    drawLabels(one.lay, end, unit);
+    drawScale(one.lay, end, unit);
     drawFleet(one, unit);
     setText(keptText, second ? `${ui('kept', { n: bytes(second.peak.bytes, unit) })} ${ui('kept_now', { n: difference(report.peak.bytes - second.peak.bytes, unit) })}` : '');
     for (const [node, id, on] of [[keep, 'keep', !second], [swap, 'swap', second], [drop, 'drop', second]]) {
@@ -134,7 +134,7 @@ export function makeCard(root, { onPick, onKeep, onSwap, onDrop }) {
   }
 
   // A name above each segment wide enough to carry it.
-  function drawLabels(lay, end, width, unit) {
+  function drawLabels(lay, end, unit) {
     const pixels = (b) => (b / end) * width;
     const named = [];
     let free = 0; // px already written on
@@ -155,7 +155,7 @@ export function makeCard(root, { onPick, onKeep, onSwap, onDrop }) {
   }
 
   // The ruler: round numbers, and the card's edge.
-  function drawScale(lay, end, width, unit) {
+  function drawScale(lay, end, unit) {
     const px = (b) => (b / end) * width;
     const toLeft = (b) => px(b) > width - TICK_ROOM; // written to the left of its line
     const edge = { key: 'edge', at: lay.total, text: bytes(lay.total, unit), class: 'edge' };
@@ -183,6 +183,6 @@ export function makeCard(root, { onPick, onKeep, onSwap, onDrop }) {
     setText(fleetText, ui('fleet', { n: gpus, gpu: card.name, all: bytes(lay.bytes * gpus, unit), have: bytes(lay.usable * gpus, unit) }));
   }
 
-  new ResizeObserver(draw).observe(bar.node);
+  new ResizeObserver(() => { width = bar.node.clientWidth || 600; draw(); }).observe(bar.node);
   return { update(next) { last = next; draw(); } };
 }

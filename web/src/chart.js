@@ -10,6 +10,8 @@ import { bytes, bytesShort, ticks } from './units.js';
 Chart.register(BarController, BarElement, CategoryScale, LinearScale, Tooltip);
 Chart.defaults.animation = false;
 
+const NARROW = 480; // px
+
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 // Allowances are hatched here as everywhere.
@@ -36,6 +38,10 @@ const marks = {
     if (!line) return;
     const { ctx, chartArea: area, scales: { y } } = chart;
     ctx.save();
+    ctx.fillStyle = paper; // a hairline between segments, so that neighbours of one hue stay two
+    for (const set of chart.getSortedVisibleDatasetMetas()) {
+      for (const b of set.data) if (b.y < b.base - 1) ctx.fillRect(b.x - b.width / 2, b.y, b.width, 1);
+    }
     ctx.font = font;
     ctx.fillStyle = ctx.strokeStyle = ink;
     const at = y.getPixelForValue(line.value);
@@ -72,13 +78,14 @@ export function makeTimeline(root, { onPhase, onComponent }) {
   let last = null;
 
   function draw() {
-    const { report, lists, unit, phase, usable } = last;
+    const { report, lists, unit, usable } = last;
     const ink = css('--ink');
     const paper = css('--paper');
     const quiet = css('--quiet');
     const rule = css('--rule');
     const font = `12px ${css('--font')}`;
     const phases = report.phases;
+    const narrow = canvas.parentNode.clientWidth < NARROW;
     const per = phases.map((p) => new Map(groups(alive(report, p.id), lists).map((g) => [g.key, g])));
     const all = groups(report.entries, lists);
     const context = canvas.getContext('2d');
@@ -89,11 +96,8 @@ export function makeTimeline(root, { onPhase, onComponent }) {
     const datasets = all.map((g) => ({
       label: segmentName(g),
       key: g.key,
-      data: per.map((m) => m.get(g.key)?.bytes ?? 0),
+      data: per.map((m) => m.get(g.key)?.bytes ?? null),
       backgroundColor: g.kind === 'allowance' ? hatch(context, colourOf(g.component), paper) : colourOf(g.component),
-      borderColor: paper,
-      borderWidth: { top: 1 },
-      borderSkipped: false,
       stack: 'all',
       categoryPercentage: 1,
       barPercentage: 0.94,
@@ -109,7 +113,7 @@ export function makeTimeline(root, { onPhase, onComponent }) {
       onHover: (event, found) => onComponent(found.length ? datasets[found[0].datasetIndex]?.key : null),
       interaction: { mode: 'nearest', intersect: true },
       scales: {
-        x: { stacked: true, grid: { display: false }, border: { color: ink }, ticks: { color: (c) => (c.index === peakAt ? ink : quiet), font: { size: 12 }, autoSkip: false, maxRotation: 50 } },
+        x: { stacked: true, grid: { display: false }, border: { color: ink }, ticks: { color: (c) => (c.index === peakAt ? ink : quiet), font: { size: narrow ? 11 : 12 }, autoSkip: false, padding: 2, maxRotation: 40 } },
         y: { stacked: true, min: 0, max: most, grid: { color: rule }, border: { display: false }, afterBuildTicks: (axis) => { axis.ticks = ticks(most, unit, 5).map((value) => ({ value })); }, ticks: { color: quiet, font: { size: 12 }, callback: (v) => (v === 0 ? '0' : bytesShort(v, unit)) } },
       },
       plugins: {
@@ -134,7 +138,6 @@ export function makeTimeline(root, { onPhase, onComponent }) {
     }
     setAttr(canvas, 'aria-label', ui('timeline_aria', { list: phases.map((p) => `${word('phase', p.id)} ${bytes(p.bytes, unit)}`).join(', ') }));
     setText(note, ui('timeline_note'));
-    void phase;
   }
 
   return {

@@ -4,6 +4,9 @@ import { ui, word } from './i18n.js';
 import { need, segmentsOf } from './reading.js';
 import { bytes, bytesFull } from './units.js';
 
+const ROOM = 3; // the scale shows up to so many times the need
+const ORDINARY = 100e9; // bytes; and at least so much, so that small needs do not make every card endless
+
 // fitOn(gpu id): the scenario on that card, for cards that the report does not compare with by itself
 export function makeCompare(root, { fitOn }) {
   const caption = el('caption', { class: 'vh' });
@@ -39,10 +42,9 @@ export function makeCompare(root, { fitOn }) {
     const rest = presets.gpus.filter((g) => !there.has(g.id));
     const rows = [...report.fits, ...(all ? rest.map((g) => fitOn(g.id)).filter(Boolean) : [])]
       .sort((a, b) => a.usable_bytes - b.usable_bytes || a.gpu.localeCompare(b.gpu));
-    // One scale: the largest card shown, unless the need is larger, up to twice that card.
+    // One scale for all: the need with room around it. A card larger than that runs off the edge, and so does a need larger than all cards.
     const largest = Math.max(...rows.map((f) => f.usable_bytes));
-    const end = Math.max(largest, Math.min(bytesNeeded, largest * 1.6)) * 1.02;
-    const beyond = bytesNeeded > end;
+    const end = Math.max(Math.min(largest, Math.max(bytesNeeded * ROOM, ORDINARY)), Math.min(bytesNeeded, largest * 1.6)) * 1.02;
     const pct = (b) => `${Math.min(100, (b / end) * 100)}%`;
     const stack = stripes(segmentsOf(report, lists), bytesNeeded);
     setText(caption, ui('compare_caption'));
@@ -53,11 +55,11 @@ export function makeCompare(root, { fitOn }) {
       setAttr(row, 'data-verdict', f.verdict);
       row.classList.toggle('own', f.gpu === own);
       p.outline.style.setProperty('width', pct(f.usable_bytes));
+      p.outline.classList.toggle('beyond', f.usable_bytes > end);
       p.fill.style.setProperty('width', pct(bytesNeeded));
       p.fill.style.setProperty('background-image', stack);
       p.over.style.setProperty('left', pct(f.usable_bytes));
       p.over.style.setProperty('width', bytesNeeded > f.usable_bytes ? `calc(${pct(bytesNeeded)} - ${pct(f.usable_bytes)})` : '0');
-      p.over.classList.toggle('beyond', beyond);
       setText(p.usable, bytes(f.usable_bytes, unit));
       setAttr(p.usable, 'title', bytesFull(f.usable_bytes));
       setText(p.verdict, f.verdict === 'no' ? ui('verdict_needs', { n: f.gpus_needed }) : word('verdict', f.verdict));

@@ -31,7 +31,7 @@ const fillPrice = (node, price, peak, unit) => {
 };
 
 // A row of chips: native radio buttons. With more values than fit, a list with all of them follows.
-export function chips(field, { labelledby, describedby, onPick }) {
+export function chips(field, { labelledby, describedby, onPick, pricesOf }) {
   const values = choices(field);
   const shown = values.length > CHIPS ? values.slice(0, CHIPS) : values;
   const name = freshId('choice');
@@ -52,10 +52,13 @@ export function chips(field, { labelledby, describedby, onPick }) {
     const label = el('span', { id: freshId('more'), class: 'vh' });
     rest = combobox({
       labelledby: `${labelledby} ${label.id}`, describedby,
-      itemsOf: () => values.map((value) => {
-        const price = seen.price(value);
-        return { value, label: valueWord(field.path, value), right: priceText(price, seen.unit), verdict: price?.verdict, refused: price?.error, title: priceTitle(price, seen.peak, seen.unit) };
-      }),
+      itemsOf: () => {
+        const prices = pricesOf(field.path, values); // asked for when the list opens
+        return values.map((value) => {
+          const price = prices.get(value);
+          return { value, label: valueWord(field.path, value), right: priceText(price, seen.unit), verdict: price?.verdict, refused: price?.error, title: priceTitle(price, seen.peak, seen.unit) };
+        });
+      },
       onPick,
     });
     rest.label = label;
@@ -65,7 +68,7 @@ export function chips(field, { labelledby, describedby, onPick }) {
 
   return {
     node,
-    wants: () => values,
+    wants: () => shown,
     focus: () => (parts.find((p) => p.radio.checked) ?? parts[0]).radio.focus(),
     update(now) {
       seen = now;
@@ -115,7 +118,6 @@ export function number(field, { id, describedby, onInput, onPick }) {
     node,
     wants: () => steps.map((s) => target(s.factor)).filter((v) => v !== null),
     focus: () => input.focus(),
-    before(value) { now = { ...now, value }; }, // wants() is asked before update()
     update(next) {
       now = next;
       const stated = next.said ?? fallback(field); // a default that depends on others is only hinted at
@@ -136,8 +138,8 @@ export function number(field, { id, describedby, onInput, onPick }) {
 }
 
 // Module names: the core's own groups as chips, and a box for a list of one's own.
-export function names(field, { labelledby, describedby, onPick, onInput }) {
-  const group = chips(field, { labelledby, describedby, onPick });
+export function names(field, { labelledby, describedby, onPick, onInput, pricesOf }) {
+  const group = chips(field, { labelledby, describedby, onPick, pricesOf });
   const input = el('input', { type: 'text', class: 'wide', autocomplete: 'off', spellcheck: 'false', 'aria-labelledby': labelledby, 'aria-describedby': describedby });
   input.addEventListener('input', () => { if (input.value.trim()) onInput(readValue(field, input.value)); });
   input.addEventListener('change', () => onPick(input.value.trim() ? readValue(field, input.value) : undefined));

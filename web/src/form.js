@@ -22,9 +22,9 @@ export function makeForm(root, { index, presets, actions }) {
     const note = el('p', { class: 'field-note', id: `${id}-note` });
     const label = el(field.type === 'integer' || field.type === 'number' ? 'label' : 'span', { class: 'field-label', id: `${id}-label` });
     const reset = el('button', { type: 'button', class: 'reset', hidden: true }, '↺');
-    const common = { labelledby: label.id, describedby: note.id, onPick: pick(path), onInput: type(path) };
+    const common = { labelledby: label.id, describedby: note.id, onPick: pick(path), onInput: type(path), pricesOf: actions.prices };
     let control;
-    if (field.type === 'role_model') control = roleControl(field, { ...common, presets, pricesOf: actions.prices });
+    if (field.type === 'role_model') control = roleControl(field, { ...common, presets });
     else if (field.type === 'names') control = names(field, common);
     else if (choices(field).length) control = chips(field, common);
     else {
@@ -81,7 +81,7 @@ export function makeForm(root, { index, presets, actions }) {
     const title = el('span', {});
     const changed = el('span', { class: 'changed' });
     const body = el('div', { class: 'fields' });
-    const node = el('details', { class: 'fold', data: { group: id } }, el('summary', {}, title, changed), body);
+    const node = el('details', { class: 'fold', data: { group: id }, on: { toggle: () => { if (node.open) actions.opened(); } } }, el('summary', {}, title, changed), body);
     return { id, title, changed, body, node };
   });
 
@@ -113,20 +113,18 @@ export function makeForm(root, { index, presets, actions }) {
   };
 
   return {
-    // {path: [values]} whose prices the form will show
-    wants(context) {
-      now = context;
+    // {path: [values]} whose prices can be seen now: not those of closed folds
+    wants() {
       const out = {};
       for (const f of fields) {
-        if (!visible(f)) continue;
-        f.control.before?.(now.valueOf(f.path));
+        if (f.node.hidden || f.node.closest('details:not([open])')) continue;
         const values = f.control.wants();
         if (values.length) out[f.path] = values;
       }
       return out;
     },
 
-    // context: {slot, base, valueOf, unit, prices: {path: [...]}}
+    // context: {slot, base, valueOf, unit, prices: {path: [...]}}; the prices may be those of a moment ago
     update(context) {
       now = context;
       const { slot, valueOf, unit, prices } = context;

@@ -15,6 +15,7 @@ import { makeLedger } from './ledger.js';
 import { readLink, writeLink } from './link.js';
 import { getPath, isTree, leaves, same, withPatch } from './paths.js';
 import { readStored, store } from './stored.js';
+import { CONTEXT } from './reading.js';
 import { makeSlot, patchSlot } from './state.js';
 import { THEMES, makeTools } from './tools.js';
 import { UNITS } from './units.js';
@@ -35,6 +36,8 @@ export async function start({ wasm, presets, accuracy }) {
   let slots = [];
   let notices = [];
   let prices = {};
+  let all = null; // what the parts of the result are made from
+  let frame = 0;
   let phase = null;
   let shown = { lang: null, theme: null, unit: null, embed: embedded ? '1' : null, chart: null }; // said by the address or a click
 
@@ -123,10 +126,10 @@ export async function start({ wasm, presets, accuracy }) {
   const pricesOf = (path, values) => new Map((core.options(slots[0].scenario, { [path]: values })[path] ?? []).map((p) => [p.value, p]));
   const form = makeForm($('form'), {
     index, presets,
-    actions: { patch, prices: pricesOf, reset: (path) => patch({ [path]: getPath(baseOf(slots[0]), path) }, true) },
+    actions: { patch, prices: pricesOf, opened: () => renderRest(), reset: (path) => patch({ [path]: getPath(baseOf(slots[0]), path) }, true) },
   });
   const ledger = makeLedger($('ledger'), { onPhase: (id) => { phase = id; render(); } });
-  const card = makeCard($('card'), { 
+  const card = makeCard($('card'), $('kept'), { 
     onPick: (key) => { phase = null; render(); ledger.open(key); },
     onKeep: () => pair([slots[0], slots[0]]),
     onSwap: () => pair([slots[1], slots[0]]),
@@ -169,32 +172,14 @@ export async function start({ wasm, presets, accuracy }) {
     const { report } = slot;
     const u = unit();
     const root = document.documentElement;
-    root.lang = getLang() === 'zh' ? 'zh-CN' : 'en';
     setAttr(root, 'data-theme', theme() === 'auto' ? null : theme());
-    for (const node of document.querySelectorAll('[data-t]')) setText(node, ui(node.dataset.t));
-    for (const node of document.querySelectorAll('[data-label]')) setAttr(node, 'aria-label', ui(node.dataset.label));
+    if (root.dataset.words !== getLang()) fillWords(root);
     setAttr(document.querySelector('[data-home]'), 'href', linkOf([{ preset: null, scenario: {} }]));
     tools.update({ unit: u, theme: theme() });
     showNotices();
 
-    const base = baseOf(slot);
-    // Variants are told from the scenario's beginning, whatever was changed since.
-    const variant = (p) => (p === null ? base : withPatch(base, flat(p)));
-    const price = (p) => {
-      const r = core.estimate(variant(p));
-      return r.error ? null : { bytes: r.peak.bytes };
-    };
-    const isActive = (p) => same(slot.scenario, variant(p));
     chapters.update({ preset: slot.preset });
-    panel.update({ preset: slot.preset, price, isActive, unit: u });
-
-    const valueOf = valueReader(index, slot.scenario, report?.scenario);
-    if (shown.embed !== '1') {
-      const context = { slot, base, valueOf, unit: u, prices };
-      const wants = form.wants(context);
-      if (!slot.error) prices = core.options(slot.scenario, wants); // a refused scenario has no prices: the last ones stay
-      form.update({ ...context, prices });
-    }
+    if (shown.embed !== '1') form.update(formContext());
     if (!report) return;
 
     fillSentence($('sentence'), report, presets, u);
@@ -202,18 +187,50 @@ export async function start({ wasm, presets, accuracy }) {
     root.classList.toggle('stale', slot.error !== null);
     show($('stale'), slot.error !== null);
     setText($('stale'), slot.error ? ui('stale', { why: errorText(slot.error) }) : '');
-    const all = { report, second: slots[1]?.report ?? null, presets, lists, unit: u, phase, roles: report.entries.some((e) => e.role !== 'model' && e.component !== 'context') };
+    all = {
+      report, second: slots[1]?.report ?? null, presets, lists, unit: u, phase, usable: report.fits[0].usable_bytes,
+      roles: report.entries.some((e) => e.role !== 'model' && e.component !== CONTEXT),
+      quoted: presets.scenarios.find((s) => s.id === slot.preset)?.quoted,
+    };
     card.update(all);
     ledger.update(all);
     facts.update(all);
     notes.update(all);
-    compare.update(all);
-    rules.update({ ...all, quoted: presets.scenarios.find((s) => s.id === slot.preset)?.quoted });
-    right.update();
-    if (shown.embed !== '1' || shown.chart === 'all') timeline.update({ ...all, usable: report.fits[0].usable_bytes });
     setText(full, ui('full'));
     setAttr(full, 'href', pageAddress() + here({ lang: shown.lang ?? getLang(), embed: null }));
+    cancelAnimationFrame(frame);
+    frame = requestAnimationFrame(() => setTimeout(renderRest)); // after the answer has been painted
   }
+
+  // The words that do not depend on the scenario.
+  function fillWords(root) {
+    root.dataset.words = getLang();
+    root.lang = getLang() === 'zh' ? 'zh-CN' : 'en';
+    for (const node of document.querySelectorAll('[data-t]')) setText(node, ui(node.dataset.t));
+    for (const node of document.querySelectorAll('[data-label]')) setAttr(node, 'aria-label', ui(node.dataset.label));
+  }
+
+  // What may come a frame later: the price of every option and variant, and the pictures further down.
+  function renderRest() {
+    const [slot] = slots;
+    if (shown.embed !== '1') {
+      if (!slot.error) prices = core.options(slot.scenario, form.wants()); // a refused scenario has no prices: the last ones stay
+      form.update(formContext());
+      const base = baseOf(slot);
+      const variant = (p) => (p === null ? base : withPatch(base, flat(p))); // told from the beginning, whatever was changed since
+      const price = (p) => core.estimate(variant(p)).peak ?? null;
+      panel.update({ preset: slot.preset, price, isActive: (p) => same(slot.scenario, variant(p)), unit: unit() });
+      compare.update(all);
+      rules.update(all);
+      right.update();
+    }
+    if (shown.embed !== '1' || shown.chart === 'all') timeline.update(all);
+    document.documentElement.classList.add('settled');
+  }
+
+  const formContext = () => ({
+    slot: slots[0], base: baseOf(slots[0]), valueOf: valueReader(index, slots[0].scenario, slots[0].report?.scenario), unit: unit(), prices,
+  });
 
   function showNotices() {
     const box = $('notice');
