@@ -6,27 +6,36 @@ import { test } from '../harness.mjs'
 import { module, presets } from '../lib.mjs'
 
 const { fields, lists } = JSON.parse((await module()).tables())
-const [en, zh] = ['en', 'zh'].map(l => JSON.parse(readFileSync(`web/i18n/${l}.json`, 'utf8')))
-const keys = (words, at = '') => Object.keys(words).sort().flatMap(k => typeof words[k] === 'object' ? keys(words[k], `${at}${k}.`) : [`${at}${k}`])
-const holes = text => (String(text).match(/\{[^}]*\}/g) ?? []).sort()
-const at = (words, key) => key.split('.').reduce((o, k) => o?.[k], words)
+const flat = (words, above = '') => Object.entries(words).flatMap(([k, v]) => typeof v === 'object' ? flat(v, `${above}${k}/`) : [[`${above}${k}`, v]])
+const [en, zh] = ['en', 'zh'].map(l => new Map(flat(JSON.parse(readFileSync(`web/i18n/${l}.json`, 'utf8')))))
+const holes = text => [...new Set(text.match(/\{[^}]*\}/g) ?? [])].sort()
 
-await test('words: both languages have the same keys', () => assert.deepEqual(keys(zh), keys(en)))
+await test('words: both languages have the same keys', () => assert.deepEqual([...zh.keys()].sort(), [...en.keys()].sort()))
 await test('words: both languages fill in the same values', () => {
-  for (const key of keys(en)) assert.deepEqual([...new Set(holes(at(zh, key)))], [...new Set(holes(at(en, key)))], key)
+  for (const [key, text] of en) assert.deepEqual(holes(zh.get(key) ?? ''), holes(text), key)
 })
-await test('words: none is empty', () => {
-  for (const words of [en, zh]) for (const key of keys(words)) assert.ok(String(at(words, key)).trim(), key)
+await test('words: none is empty, and Chinese is Chinese', () => {
+  for (const words of [en, zh]) for (const [key, text] of words) assert.ok(text.trim(), key)
+  const chinese = [...zh.values()].filter(text => /\p{Script=Han}/u.test(text)).length
+  assert.ok(chinese > zh.size * 0.7, `${chinese} of ${zh.size}`)
 })
+for (const list of ['component', 'phase', 'role', 'certainty', 'verdict', 'what', 'note', 'error', 'rule', 'source', 'symbol'])
+  await test(`words: one for each ${list}`, () => {
+    const there = id => en.has(`${list}/${id}`) || en.has(`${list}/${id}/label`)
+    const missing = (lists[list] ?? []).map(x => x.id ?? x).filter(id => id !== 'none' && !there(id))
+    assert.deepEqual(missing, [])
+  })
+await test('words: a label for each field', () => assert.deepEqual(fields.map(f => f.path).filter(p => !en.has(`field/${p}/label`)), []))
 await test('lists: no id twice', () => {
-  for (const [name, list] of Object.entries(lists)) {
+  for (const [name, list] of Object.entries({ ...lists, field: fields.map(f => f.path) })) {
     const ids = list.map(x => x.id ?? x)
     assert.equal(new Set(ids).size, ids.length, name)
   }
-  const paths = fields.map(f => f.path)
-  assert.equal(new Set(paths).size, paths.length)
+})
+await test('sources: an address or none, never half of one', () => {
+  for (const s of lists.source) assert.ok(s.address === '' || /^https:\/\/[^ ]+$/.test(s.address), `${s.id}: ${s.address}`)
 })
 await test('presets: titles and texts in both languages', () => {
-  for (const p of presets.scenarios) for (const part of [p.title, p.text, ...(p.variants ?? []).map(v => v.title)])
+  for (const p of presets.scenarios) for (const part of [p.title, p.text, ...(p.variants ?? []).map(v => v.title), ...(p.quoted ?? []).map(q => q.text)])
     for (const l of ['en', 'zh']) assert.ok(part?.[l]?.trim(), `${p.id} ${l}`)
 })

@@ -1,0 +1,364 @@
+// The page as people meet it: from disk and over http, in a browser named on the command line. Any error in the page, any breach
+// of its policy and any request to elsewhere fails the test it happens in (withPage).
+
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { test, skip } from '../harness.mjs'
+import { batch, chapters, presets, read } from '../lib.mjs'
+import { axe, fileUrl, launch, name, serve, there, withPage } from './lib.mjs'
+
+if (!there) { skip(`page in ${name}`, 'the browser is not installed'); process.exit() }
+
+const site = await serve('build/site')
+const browser = await launch()
+const places = [['file', fileUrl, []], ['http', `${site.origin}/index.html`, [site.origin]]]
+
+const open = async (page, url, hash = '') => {
+  await page.goto('about:blank')
+  await page.goto(url + hash)
+  await page.waitForSelector('html.ready', { timeout: 20000 })
+}
+/** Another address in the open page, as a click on a link or the history gives it. */
+const turn = (page, hash) => page.evaluate(hash => new Promise(done => {
+  addEventListener('hashchange', () => setTimeout(done), { once: true })
+  location.hash = hash
+}), hash)
+const text = (page, selector) => page.$eval(selector, n => n.textContent.trim())
+const linkOf = (preset, patch = {}, more = '') =>
+  `#v=1&p=${preset}${Object.entries(patch).map(([k, v]) => `&${k}=${encodeURIComponent(v)}`).join('')}${more}`
+
+/** What the page shows, phase by phase: its rows and what they open into, its totals, its counts. */
+const harvest = page => page.evaluate(() => {
+  const $$ = (selector, node = document) => [...node.querySelectorAll(selector)]
+  const phases = $$('#ledger .phase').map((_, i) => {
+    $$('#ledger .phase')[i].click()
+    for (const closed of $$('#ledger .row-open[aria-expanded=false]')) closed.click()
+    return {
+      pressed: $$('#ledger .phase')[i].getAttribute('aria-pressed'),
+      total: Number(document.querySelector('#ledger .total-bytes').dataset.bytes),
+      rows: $$('#ledger tr.row').map(tr => {
+        const [role, component] = tr.dataset.key.split('/')
+        const amount = tr.querySelector('.col-bytes')
+        return { role, component, bytes: Number(amount.dataset.bytes), text: amount.textContent, title: amount.title,
+          entries: $$('.entry', tr.nextElementSibling).map(e => ({ name: e.querySelector('.entry-name').textContent, bytes: Number(e.querySelector('.entry-bytes').dataset.bytes) })) }
+      }),
+    }
+  })
+  return {
+    phases,
+    facts: Object.fromEntries($$('#facts [data-fact]').map(n => [n.dataset.fact, n.querySelector('dd').title || n.querySelector('dd').textContent])),
+    rules: $$('#rules .rule-bytes').map(n => Number(n.dataset.bytes)),
+    peak: Number(document.querySelector('#sentence [data-bytes]').dataset.bytes),
+    own: document.querySelector('#compare .own')?.dataset.verdict,
+  }
+})
+
+const sums = entries => {
+  const out = {}
+  for (const e of entries) out[`${e.role}/${e.component}`] = (out[`${e.role}/${e.component}`] ?? 0) + e.bytes
+  return out
+}
+
+const sizes = entries => entries.map(e => e.bytes).sort((a, b) => a - b)
+
+/** The page's numbers are the program's, in every phase; and what is written is what is meant. */
+function sameAsReport(shown, report) {
+  assert.equal(shown.peak, report.peak.bytes)
+  assert.equal(shown.phases.length, report.phases.length)
+  for (const [i, phase] of report.phases.entries()) {
+    const { rows, total, pressed } = shown.phases[i]
+    const alive = report.entries.filter(e => e.phases.includes(phase.id))
+    assert.equal(pressed, 'true')
+    assert.deepEqual(sums(rows), sums(alive), phase.id)
+    assert.equal(total, phase.bytes)
+    assert.deepEqual(sizes(rows.flatMap(r => r.entries)), sizes(alive), `entries of ${phase.id}`)
+    for (const r of rows) {
+      const [number, unit] = r.text.split(/\s/)
+      const scale = { B: 1, kB: 1e3, MB: 1e6, GB: 1e9 }[unit]
+      assert.ok(Math.abs(Number(number.replaceAll(',', '')) * scale - r.bytes) <= r.bytes * 0.0051, `${r.text} is written for ${r.bytes}`)
+      assert.ok(r.title.startsWith(`${r.bytes.toLocaleString('en')} B`), r.title)
+    }
+  }
+}
+
+/** A chapter's reading, taken from what the page shows. */
+const whatOf = new Map(Object.entries(JSON.parse(readFileSync('web/i18n/en.json', 'utf8')).what).map(([id, name]) => [name, id]))
+function readShown(shown, report, reading) {
+  if (reading.of.startsWith('params_')) return Number((shown.facts[reading.of] ?? '').replaceAll(',', ''))
+  if (reading.of === 'verdict') return shown.own
+  if (reading.of === 'rule_of_thumb') return shown.rules.find(bytes => bytes === read(report, reading))
+  const entries = new Map() // an entry alive in several phases is one entry
+  for (const [i, phase] of report.phases.entries()) for (const row of shown.phases[i].rows) for (const [n, e] of row.entries.entries()) {
+    const same = row.entries.slice(0, n).filter(o => o.name === e.name && o.bytes === e.bytes).length
+    const key = [row.role, row.component, e.name, e.bytes, same].join()
+    if (!entries.has(key)) entries.set(key, { ...row, bytes: e.bytes, what: whatOf.get(e.name), phases: [] })
+    entries.get(key).phases.push(phase.id)
+  }
+  return read({ phases: report.phases, entries: [...entries.values()] }, reading)
+}
+
+const rows = chapters()
+const reports = batch(rows.map(r => r.scenario)).map(l => JSON.parse(l))
+const shipped = batch(presets.scenarios.map(p => p.scenario)).map(l => JSON.parse(l))
+
+for (const [place, url, allowed] of places) {
+  const where = `${name}, ${place}`
+  const on = (title, body, options = {}) => test(`${where}: ${title}`, () => withPage(browser, { allowed, ...options }, body))
+
+  // the chapters' rows: each link opened once, in a page of its own
+  const opened = new Map()
+  for (const row of rows) {
+    const hash = linkOf(row.preset.id, row.patch, '&lang=en&unit=GB')
+    if (!opened.has(hash)) opened.set(hash, await withPage(browser, { allowed }, async page => {
+      await open(page, url, hash)
+      const shown = await harvest(page)
+      opened.set(hash, { shown })
+    }).then(() => opened.get(hash), problem => ({ problem })))
+  }
+  for (const [i, row] of rows.entries()) await test(`${where}: ${row.chapter ? `chapter ${row.chapter}` : row.preset.id}: ${row.id} = ${row.expected}`, () => {
+    const { shown, problem } = opened.get(linkOf(row.preset.id, row.patch, '&lang=en&unit=GB'))
+    if (problem) throw problem
+    assert.deepEqual(readShown(shown, reports[i], row.reading), row.expected)
+    sameAsReport(shown, reports[i])
+  })
+
+  await on(`all ${presets.scenarios.length} scenarios, opened one after the other by the address, show the program's numbers`, async page => {
+    await open(page, url, '#v=1&lang=en&unit=GB')
+    for (const [i, preset] of presets.scenarios.entries()) {
+      await turn(page, linkOf(preset.id, {}, '&lang=en&unit=GB'))
+      try { sameAsReport(await harvest(page), shipped[i]) } catch (e) { e.message = `${preset.id}: ${e.message}`; throw e }
+    }
+  })
+
+  await on('opens without an address, with an answer', async page => {
+    await open(page, url)
+    assert.match(await text(page, '#sentence'), /\d/)
+    assert.match(await page.evaluate(() => location.hash), /^#v=1/)
+  })
+
+  await on('changing the language keeps the scenario', async page => {
+    await open(page, url, linkOf('kv-cache', { batch: 2 }, '&lang=en'))
+    const before = (await harvest(page)).peak
+    await page.evaluate(() => [...document.querySelectorAll('#tools .seg')].find(n => n.textContent.includes('中文')).querySelector('input').click())
+    assert.match(await text(page, '#sentence'), /\p{Script=Han}/u)
+    assert.equal((await harvest(page)).peak, before)
+    assert.match(await page.evaluate(() => location.hash), /batch=2.*lang=zh/)
+  })
+
+  await on('a link round-trips: what was changed by hand is in the address, and the address brings it back', async page => {
+    await open(page, url, linkOf('kv-cache', {}, '&lang=en'))
+    const pick = (path, label) => page.evaluate((path, label) => {
+      const chip = [...document.querySelectorAll(`[data-path="${path}"] label.chip`)].find(n => n.querySelector('.chip-label').textContent === label)
+      chip.querySelector('input').click()
+    }, path, label)
+    await pick('weights', 'int4')
+    await page.evaluate(() => { for (const d of document.querySelectorAll('#form details')) d.open = true })
+    const box = await page.$('[data-path="batch"] input')
+    await box.click({ clickCount: 3 })
+    await box.type('7')
+    await page.keyboard.press('Tab')
+    const hash = await page.evaluate(() => location.hash)
+    assert.match(hash, /p=kv-cache/)
+    assert.match(hash, /weights=int4/)
+    assert.match(hash, /batch=7/)
+    const [report] = batch([{ ...presets.scenarios.find(p => p.id === 'kv-cache').scenario, weights: 'int4', batch: 7 }]).map(l => JSON.parse(l))
+    sameAsReport(await harvest(page), report)
+    await open(page, url, hash)
+    sameAsReport(await harvest(page), report)
+    const again = await page.evaluate(() => location.hash)
+    assert.equal(again, hash)
+  })
+
+  await on('going back undoes, going forward does again', async page => {
+    await open(page, url, linkOf('weights', {}, '&lang=en'))
+    const peak = async () => (await harvest(page)).peak
+    const first = await peak()
+    await page.evaluate(() => [...document.querySelectorAll('[data-path="weights"] label.chip')].find(n => n.textContent.startsWith('fp32')).querySelector('input').click())
+    const second = await peak()
+    assert.ok(second > first)
+    const wait = peak => page.waitForFunction(p => Number(document.querySelector('#sentence [data-bytes]').dataset.bytes) === p, { timeout: 5000 }, peak)
+    await page.evaluate(() => history.back())
+    await wait(first)
+    await page.evaluate(() => history.forward())
+    await wait(second)
+  })
+
+}
+
+// what does not depend on the place: from disk
+{
+  const [, url] = places[0]
+  const on = (title, body, options = {}) => test(`${name}: ${title}`, () => withPage(browser, options, body))
+
+  for (const [lang, code] of [['en', 'en'], ['zh', 'zh-CN']]) await on(`speaks ${lang}, and shows no bare id`, async page => {
+    await open(page, url, `#v=1&lang=${lang}`)
+    await page.evaluate(() => { for (const d of document.querySelectorAll('details')) d.open = true })
+    for (const preset of presets.scenarios) {
+      await turn(page, linkOf(preset.id, {}, `&lang=${lang}`))
+      const seen = await page.evaluate(() => {
+        for (const b of document.querySelectorAll('.row-open[aria-expanded=false]')) b.click()
+        document.getElementById('accuracy').hidden = true // ids of measured groups
+        return { lang: document.documentElement.lang, sentence: document.getElementById('sentence').textContent, body: document.body.innerText }
+      })
+      assert.equal(seen.lang, code)
+      assert.equal(/\p{Script=Han}/u.test(seen.sentence), lang === 'zh', seen.sentence)
+      assert.deepEqual(seen.body.match(/\b[a-z]+(_[a-z0-9]+)+\b/g)?.filter(w => !/^[qkvo]_proj$|^n_ctx$|gpu_memory|max_num|max_position/.test(w)) ?? [], [], `${preset.id}: bare ids`)
+      assert.deepEqual(seen.body.match(/\{\w+\}|\bundefined\b|\bNaN\b|\[object/g) ?? [], [], `${preset.id}: holes`)
+    }
+  })
+
+  await on('the price on an option is what the choice then costs', async page => {
+    await open(page, url, linkOf('kv-cache', {}, '&lang=en&unit=GB'))
+    const count = await page.evaluate(() => document.querySelectorAll('[data-path="weights"] label.chip').length)
+    assert.ok(count >= 3)
+    for (let i = 0; i < count; i++) {
+      const [price, peak] = await page.evaluate(i => {
+        const chip = document.querySelectorAll('[data-path="weights"] label.chip')[i]
+        const price = chip.title.split(' B')[0].replaceAll(',', '')
+        chip.querySelector('input').click()
+        return [Number(price), Number(document.querySelector('#sentence [data-bytes]').dataset.bytes)]
+      }, i)
+      assert.equal(price, peak)
+    }
+  })
+
+  await on('a refused value is named beside its field, and the last good answer stays', async page => {
+    await open(page, url, linkOf('kv-cache', {}, '&lang=en'))
+    const before = (await harvest(page)).peak
+    await page.evaluate(() => { for (const d of document.querySelectorAll('#form details')) d.open = true })
+    const box = await page.$('[data-path="batch"] input')
+    await box.click({ clickCount: 3 })
+    await box.type('0')
+    await page.keyboard.press('Tab')
+    const state = await page.evaluate(() => {
+      const field = document.querySelector('[data-path="batch"]')
+      return { invalid: field.querySelector('input').getAttribute('aria-invalid'), note: field.querySelector('.error')?.textContent, stale: !document.getElementById('stale').hidden,
+        peak: Number(document.querySelector('#sentence [data-bytes]').dataset.bytes), hash: location.hash }
+    })
+    assert.equal(state.invalid, 'true')
+    assert.match(state.note ?? '', /1/)
+    assert.ok(state.stale)
+    assert.equal(state.peak, before)
+    assert.ok(!state.hash.includes('batch=0'))
+  })
+
+  const hostile = [
+    ['nonsense', '#nonsense'], ['no such preset', '#v=1&p=nowhere'], ['unknown keys', '#v=1&p=weights&foo=1&bar.baz=2'], ['a bad value', '#v=1&p=weights&batch=-5'],
+    ['words for a number', '#v=1&p=weights&context=many'], ['an unknown format', '#v=1&p=weights&weights=int3'], ['broken escapes', '#v=1&p=weights&batch=%E0%A4%A'],
+    ['a prototype', '#v=1&__proto__.x=1&constructor.prototype.x=1&model.__proto__.params=5'], ['a script', '#v=1&p=%3Cscript%3Ealert(1)%3C/script%3E&weights=%3Cimg%20src=x%20onerror=alert(1)%3E'],
+    ['a later version', '#v=99&p=weights&newfield=1'], ['infinity', '#v=1&model.params=1e999&model.num_hidden_layers=32&model.hidden_size=4096'],
+    ['huge layers', '#v=1&p=weights&model.num_hidden_layers=1e30'], ['a model that is text', '#v=1&model={"a":'], ['a very long value', `#v=1&p=weights&weights=${'x'.repeat(100000)}`],
+    ['many keys', `#v=1&p=weights${'&a=1'.repeat(20000)}`], ['only signs', '#&&&===&=&.=.&v=&p='], ['a language that is none', '#v=1&p=weights&lang=xx&theme=neon&unit=stone'],
+  ]
+  await on('hostile links: each gives an answer and says what it left out', async page => {
+    for (const [title, hash] of hostile) {
+      await open(page, url, hash)
+      const state = await page.evaluate(() => ({ broken: document.documentElement.classList.contains('broken'), peak: Number(document.querySelector('#sentence [data-bytes]')?.dataset.bytes),
+        notice: document.getElementById('notice').hidden ? '' : document.getElementById('notice').textContent, scripts: document.querySelectorAll('main script, main img').length, x: ({}).x }))
+      assert.ok(!state.broken && state.peak > 0, `${title}: no answer`)
+      assert.equal(state.scripts, 0, title)
+      assert.equal(state.x, undefined, title)
+      if (title !== 'a later version' && title !== 'only signs' && title !== 'a prototype') assert.ok(state.notice.length > 5, `${title}: no notice`)
+      assert.ok(state.notice.length < 5000, `${title}: a notice of ${state.notice.length}`)
+    }
+  })
+
+  await on('a pasted config.json is counted', async page => {
+    await open(page, url, linkOf('kv-cache', {}, '&lang=en'))
+    await page.evaluate(() => {
+      const field = document.querySelector('.field-model')
+      ;[...field.querySelectorAll('label.seg')].find(n => n.textContent.includes('config')).querySelector('input').click()
+      const area = field.querySelector('textarea.config')
+      area.value = JSON.stringify({ model_type: 'gpt2', n_embd: 768, n_layer: 12, n_head: 12, vocab_size: 50257, n_positions: 1024 })
+      area.dispatchEvent(new Event('input', { bubbles: true }))
+      area.dispatchEvent(new Event('change', { bubbles: true }))
+    })
+    const { facts } = await harvest(page)
+    assert.equal(facts.params_total, '124,439,808')
+    const hash = await page.evaluate(() => location.hash)
+    await open(page, url, hash)
+    assert.equal((await harvest(page)).facts.params_total, '124,439,808')
+  })
+
+  await on('works by keyboard: a row opens to its arithmetic', async page => {
+    await open(page, url, linkOf('weights', {}, '&lang=en'))
+    const tags = new Set()
+    for (let i = 0; i < 25; i++) {
+      await page.keyboard.press('Tab')
+      tags.add(await page.evaluate(() => document.activeElement.tagName))
+    }
+    assert.ok(tags.has('A') && tags.has('INPUT'), [...tags].join(' '))
+    await page.focus('.row-open')
+    await page.keyboard.press('Enter')
+    assert.equal(await page.$eval('.row-open', n => n.getAttribute('aria-expanded')), 'true')
+    assert.match(await text(page, '.work-result'), /14,000,000,000 B/)
+    assert.match(await text(page, '.work-values'), /7,000,000,000 × 2/)
+  })
+
+  for (const width of [320, 360, 768, 1440, 2560]) await on(`fits ${width} pixels`, async page => {
+    for (const id of ['weights', 'ppo']) for (const lang of ['en', 'zh']) {
+      await open(page, url, linkOf(id, {}, `&lang=${lang}`))
+      await page.evaluate(() => { for (const b of document.querySelectorAll('.row-open')) b.click() })
+      const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
+      assert.ok(over <= 0, `${id} ${lang}: ${over} pixels too wide`)
+    }
+  }, { width, height: 900 })
+}
+
+const [, home, own] = places[1]
+for (const lang of ['en', 'zh']) for (const theme of ['light', 'dark']) for (const width of [360, 1440])
+  await test(`${name}: axe finds nothing, ${lang}, ${theme}, ${width} pixels`, () => withPage(browser, { width, allowed: own }, async page => {
+    for (const id of ['kv-cache', 'ppo']) {
+      await open(page, home, linkOf(id, {}, `&lang=${lang}&theme=${theme}`))
+      await page.evaluate(() => { document.querySelector('.row-open').click(); for (const d of document.querySelectorAll('#form details')) d.open = true })
+      await page.evaluate(axe)
+      const found = await page.evaluate(async () => (await axe.run(document, { resultTypes: ['violations'] })).violations
+        .map(v => `${v.id} (${v.impact}): ${v.help}\n      ${v.nodes.slice(0, 3).map(n => `${n.target} ${n.failureSummary?.split('\n').slice(1, 2).join('')}`).join('\n      ')}`))
+      assert.deepEqual(found, [], id)
+    }
+  }))
+
+await test(`${name}: embedded in a sandboxed frame of another origin: the result, its height, a way to the whole page`, async () => {
+  const frame = `${site.origin}/index.html${linkOf('kv-cache', { batch: 2 }, '&lang=en&unit=GB&embed=1')}`
+  const host = await serve(() => `<!doctype html><title>host</title><script>
+    var heights = []; addEventListener('message', e => { if (e.data && e.data.vram === 'height' && e.source === document.querySelector('iframe').contentWindow) heights.push([e.data.height, e.origin]) })
+    </script><iframe sandbox="allow-scripts" width="600" height="300" src="${frame.replaceAll('&', '&amp;')}"></iframe>`)
+  await withPage(browser, { allowed: [site.origin, host.origin] }, async page => {
+    await page.goto(`${host.origin}/`)
+    const inside = await (await page.waitForSelector('iframe')).contentFrame()
+    await inside.waitForSelector('html.ready', { timeout: 15000 })
+    const state = await inside.evaluate(() => {
+      const visible = n => Boolean(n && n.getClientRects().length)
+      return { origin: self.origin, peak: Number(document.querySelector('#sentence [data-bytes]').dataset.bytes), form: visible(document.getElementById('form')),
+        sentence: visible(document.getElementById('sentence')), full: document.querySelector('a.full')?.href, seen: visible(document.querySelector('a.full')),
+        wide: document.documentElement.scrollWidth - document.documentElement.clientWidth }
+    })
+    assert.equal(state.origin, 'null')
+    assert.equal(state.peak, JSON.parse(batch([{ ...presets.scenarios.find(p => p.id === 'kv-cache').scenario, batch: 2 }])[0]).peak.bytes)
+    assert.ok(state.sentence && !state.form && state.seen)
+    assert.ok(state.wide <= 0)
+    assert.match(state.full, /p=kv-cache/)
+    assert.match(state.full, /batch=2/)
+    assert.doesNotMatch(state.full, /embed=1/)
+    await page.waitForFunction(() => window.heights.length > 0, { timeout: 5000 })
+    const [[height, origin]] = await page.evaluate(() => window.heights)
+    assert.equal(origin, 'null')
+    assert.ok(height > 80 && height < 2000, `${height} pixels`)
+  })
+  host.close()
+})
+
+await test(`${name}: ?embed does the same, and embed.js fits the frame to it`, async () => {
+  const host = await serve(() => `<!doctype html><title>host</title>
+    <iframe data-vram sandbox="allow-scripts" width="600" height="33" src="${site.origin}/index.html?embed#v=1&amp;p=weights"></iframe><script src="${site.origin}/embed.js"></script>`)
+  await withPage(browser, { allowed: [site.origin, host.origin] }, async page => {
+    await page.goto(`${host.origin}/`)
+    const inside = await (await page.waitForSelector('iframe')).contentFrame()
+    await inside.waitForSelector('html.ready.embed', { timeout: 15000 })
+    await page.waitForFunction(() => document.querySelector('iframe').getBoundingClientRect().height > 80, { timeout: 5000 })
+  })
+  host.close()
+})
+
+await browser.close()
+site.close()
