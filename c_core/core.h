@@ -18,6 +18,8 @@ enum {
     VRAM_PHASES_RL = VRAM_PHASES_TRAINING | 1 << VRAM_PHASE_ROLLOUT | 1 << VRAM_PHASE_SCORE
 };
 
+#define VRAM_LARGEST 9007199254740992.0 /* 2^53: whole numbers below it are exact in a double */
+
 static inline double vram_min(double a, double b) { return a < b ? a : b; }
 static inline double vram_max(double a, double b) { return a > b ? a : b; }
 /* whole numbers held in doubles below 2^53: exact */

@@ -37,6 +37,7 @@ bool vram_estimate(const vram_scenario *s, const vram_gpu *gpus, int gpu_count, 
     remarks(s, report);
     if (!vram_ledger_close(report, error)) return false;
     report->cluster_bytes = report->peak_bytes * (double)s->gpus;
+    if (!(report->cluster_bytes < VRAM_LARGEST)) return vram_fail(error, VRAM_ERROR_TOO_LARGE, "gpus", report->cluster_bytes, 0, VRAM_LARGEST - 1);
     vram_gpu_fits(s, gpus, gpu_count, report);
     return true;
 }

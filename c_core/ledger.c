@@ -5,8 +5,6 @@
 #include <stddef.h>
 #include <string.h>
 
-static const double LARGEST = 9007199254740992.0; /* 2^53: whole numbers below it are exact in a double */
-
 double vram_ceil_div(double a, double b) { return ceil(a / b); }
 double vram_floor_div(double a, double b) { return floor(a / b); }
 double vram_round_up(double a, double step) { return ceil(a / step) * step; }
@@ -90,8 +88,8 @@ bool vram_ledger_close(vram_report *report, vram_error *error)
         report->phase_bytes[p] = 0;
         for (int i = 0; i < report->entries; i++)
             if (report->entry[i].phases & VRAM_BIT(p)) report->phase_bytes[p] += report->entry[i].bytes;
-        if (!(report->phase_bytes[p] >= 0 && report->phase_bytes[p] < LARGEST))
-            return vram_fail(error, VRAM_ERROR_TOO_LARGE, largest_field(report), report->phase_bytes[p], 0, LARGEST - 1);
+        if (!(report->phase_bytes[p] >= 0 && report->phase_bytes[p] < VRAM_LARGEST))
+            return vram_fail(error, VRAM_ERROR_TOO_LARGE, largest_field(report), report->phase_bytes[p], 0, VRAM_LARGEST - 1);
     }
     report->peak = VRAM_PHASE_LOAD;
     for (int p = 0; p < VRAM_PHASE_COUNT; p++)

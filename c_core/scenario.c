@@ -12,8 +12,10 @@ static void inference_defaults(vram_scenario *s)
     int cache = s->engine == VRAM_ENGINE_LLAMA_CPP || s->weights == format("fp16") ? format("fp16") : s->weights == format("fp32") ? format("fp32") : format("bf16");
     set_count(&s->prompt, s->context);
     set(&s->kv_cache, cache);
-    set(&s->kv_cache_k, s->kv_cache);
-    set(&s->kv_cache_v, s->kv_cache);
+    if (s->engine == VRAM_ENGINE_LLAMA_CPP) { /* elsewhere keys and values are of one type */
+        set(&s->kv_cache_k, s->kv_cache);
+        set(&s->kv_cache_v, s->kv_cache);
+    }
     if (s->vllm.gpu_memory_utilization < 0) s->vllm.gpu_memory_utilization = s->vllm.engine == VRAM_VLLM_V0 ? 0.9 : 0.92;
     set_count(&s->llama_cpp.output_rows, s->llama_cpp.slots);
 }
@@ -51,18 +53,23 @@ static int64_t most_experts(const vram_model *model)
     return most;
 }
 
+enum { MOST_GPUS = 1048576 }; /* as the field allows; a product of degrees may say more */
+
 /* Only what cannot mean anything is refused; what is merely unwise becomes a note elsewhere. */
 static bool contradictions(const vram_scenario *s, vram_error *error)
 {
     const struct { bool wrong; const char *path; double value, min, max; } rows[] = {
         {s->task == VRAM_TASK_INFERENCE && s->prompt > s->context, "prompt", (double)s->prompt, 1, (double)s->context},
         {s->parallel.pipeline > s->model.layers, "parallel.pipeline", (double)s->parallel.pipeline, 1, (double)s->model.layers},
+        {s->gpus > MOST_GPUS, "gpus", (double)s->gpus, 1, MOST_GPUS},
         {s->parallel.expert > most_experts(&s->model), "parallel.expert", (double)s->parallel.expert, 1, (double)most_experts(&s->model)},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].wrong) return vram_fail(error, VRAM_ERROR_RANGE, rows[i].path, rows[i].value, rows[i].min, rows[i].max);
     if (s->task == VRAM_TASK_RL && s->rl.reference.kind == VRAM_ROLE_MODEL_ADAPTER && s->training.method != VRAM_METHOD_LORA)
         return vram_fail(error, VRAM_ERROR_CONFLICT, "rl.reference", 0, 1, 0);
+    if (s->task == VRAM_TASK_INFERENCE && s->engine == VRAM_ENGINE_LLAMA_CPP && (s->kv_cache == format("fp8") || s->kv_cache == format("int8")))
+        return vram_fail(error, VRAM_ERROR_CONFLICT, "kv_cache", 0, 1, 0); /* ggml has neither */
     return true;
 }
 

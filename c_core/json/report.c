@@ -3,14 +3,22 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-/* cJSON prints 15 digits when they seem enough; bytes may have 16 */
+/* cJSON prints 15 digits when they seem enough; a number read back must be the same to the last bit */
 cJSON *vram_json_whole(double value)
 {
-    char text[32];
+    char text[40];
     if (!isfinite(value)) return cJSON_CreateNull();
-    if (value != floor(value) || fabs(value) < 1e14 || fabs(value) >= 9007199254740992.0) return cJSON_CreateNumber(value);
-    snprintf(text, sizeof text, "%.0f", value);
+    if (value == floor(value) && fabs(value) < 1e14) return cJSON_CreateNumber(value);
+    if (value == floor(value) && fabs(value) < VRAM_LARGEST) {
+        snprintf(text, sizeof text, "%.0f", value);
+        return cJSON_CreateRaw(text);
+    }
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) break;
+    }
     return cJSON_CreateRaw(text);
 }
 

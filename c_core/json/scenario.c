@@ -74,7 +74,7 @@ static const field fields[] = {
     {"training.autocast", BOOLEAN, AT(training.autocast), 0, NULL, 0, 0, UNSET, NULL, NULL, TRAINS},
     {"training.gradients", FORMAT, AT(training.gradients), VRAM_LIST_FORMAT, "bf16|fp16|fp32", 0, 0, UNSET, NULL, NULL, TRAINS},
     {"training.optimizer", ENUM, AT(training.optimizer), VRAM_LIST_OPTIMIZER, NULL, 0, 0, VRAM_OPTIMIZER_ADAMW, NULL, NULL, TRAINS},
-    {"training.optimizer_states", FORMAT, AT(training.optimizer_states), VRAM_LIST_FORMAT, "fp32|bf16", 0, 0, UNSET, NULL, NULL, TRAINS},
+    {"training.optimizer_states", FORMAT, AT(training.optimizer_states), VRAM_LIST_FORMAT, "fp32|bf16|fp16", 0, 0, UNSET, NULL, NULL, TRAINS},
     {"training.optimizer_impl", ENUM, AT(training.optimizer_impl), VRAM_LIST_OPTIMIZER_IMPL, NULL, 0, 0, VRAM_OPTIMIZER_IMPL_FOREACH, NULL, NULL, TRAINS},
     {"training.sequence_length", INTEGER, AT(training.sequence_length), 0, NULL, 1, 16777216, 4096, NULL, "tokens", "task=training"},
     {"training.micro_batch", INTEGER, AT(training.micro_batch), 0, NULL, 1, 65536, 1, NULL, "sequences", TRAINS},
@@ -217,7 +217,8 @@ static bool read_targets(const cJSON *item, const field *f, vram_scenario *s, vr
     s->lora.targets = VRAM_LORA_TARGETS_LIST;
     s->lora.names = 0;
     for (const cJSON *c = item->child; c; c = c->next) {
-        if (!cJSON_IsString(c) || !c->valuestring[0] || strlen(c->valuestring) >= VRAM_MAX_NAME) return vram_json_refuse(c, VRAM_ERROR_TYPE, f->path, error);
+        if (!cJSON_IsString(c) || !c->valuestring[0]) return vram_json_refuse(c, VRAM_ERROR_TYPE, f->path, error);
+        if (strlen(c->valuestring) >= VRAM_MAX_NAME) return vram_json_refuse(c, VRAM_ERROR_TOO_LARGE, f->path, error);
         snprintf(s->lora.name[s->lora.names++], VRAM_MAX_NAME, "%s", c->valuestring);
     }
     return true;
@@ -339,7 +340,9 @@ static cJSON *write_field(const vram_scenario *s, const field *f, const cJSON *s
     case INTEGER:
         if (*(const int64_t *)p == VRAM_UNSET) return f->word ? cJSON_CreateString(f->word) : NULL;
         return vram_json_whole((double)*(const int64_t *)p);
-    case NUMBER: return *(const double *)p < 0 ? NULL : cJSON_CreateNumber(*(const double *)p);
+    case NUMBER:
+        if (f->word && !(*(const double *)p > f->initial)) return cJSON_CreateString(f->word);
+        return *(const double *)p < 0 ? NULL : vram_json_whole(*(const double *)p);
     case MODEL: return said(source, NULL, "model", DEFAULT_MODEL);
     case GPU: return said(source, NULL, "gpu", DEFAULT_GPU);
     case TARGETS: return names_of(s);
