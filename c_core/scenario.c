@@ -12,7 +12,7 @@ static void inference_defaults(vram_scenario *s)
     int cache = s->engine == VRAM_ENGINE_LLAMA_CPP || s->weights == format("fp16") ? format("fp16") : s->weights == format("fp32") ? format("fp32") : format("bf16");
     set_count(&s->prompt, s->context);
     set(&s->kv_cache, cache);
-    if (s->engine == VRAM_ENGINE_LLAMA_CPP) { /* elsewhere keys and values are of one type */
+    if (s->task == VRAM_TASK_INFERENCE && s->engine == VRAM_ENGINE_LLAMA_CPP) { /* elsewhere keys and values are of one type */
         set(&s->kv_cache_k, s->kv_cache);
         set(&s->kv_cache_v, s->kv_cache);
     }
