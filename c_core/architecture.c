@@ -116,7 +116,7 @@ static void softmax_attention(table *t, const vram_attention *a)
             if (!a->k_is_v) linear(t, or_else(n->v, "v_proj"), VRAM_PART_ATTENTION, v, in, a->v_bias, VRAM_SHARD_KV_ROWS);
         }
     }
-    linear(t, or_else(n->o, "o_proj"), VRAM_PART_ATTENTION, h, a->heads * a->v_head_dim, a->o_bias, VRAM_SHARD_COLUMNS);
+    linear(t, or_else(n->o, "o_proj"), VRAM_PART_ATTENTION, h, a->output ? a->output : a->heads * a->v_head_dim, a->o_bias, VRAM_SHARD_COLUMNS);
 }
 
 /* Queries and outputs are experts, keys and values are not (JetMoE). */
@@ -187,7 +187,7 @@ static void attention(table *t, const vram_attention *a)
         softmax_attention(t, a);
     }
     qk_norms(t, a);
-    if (a->gate_width > 0) linear(t, "gate_proj", VRAM_PART_ATTENTION, a->gate_width, t->model->hidden, false, VRAM_SHARD_ROWS);
+    if (a->gate_width > 0) linear(t, or_else(t->model->names.attention_gate, "gate_proj"), VRAM_PART_ATTENTION, a->gate_width, t->model->hidden, false, VRAM_SHARD_ROWS);
     if (a->sinks) vector(t, "sinks", VRAM_PART_ATTENTION, a->heads, VRAM_SHARD_ROWS);
 }
 

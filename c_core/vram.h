@@ -205,6 +205,7 @@ typedef struct {
     int64_t compress_ratio;    /* besides the window, one cache entry for so many tokens (DeepSeek-V4); 0: none */
     int64_t o_groups, o_lora_rank; /* output through groups to a low rank (DeepSeek-V4); 0: a plain o_proj */
     int64_t input;             /* width that q, k, v read; 0: hidden (Zamba: twice hidden) */
+    int64_t output;            /* width that o reads; 0: heads * v_head_dim */
     int64_t gate_width;        /* a gate on the output with a projection of its own, hidden -> so many; 0: none */
     int64_t experts, experts_per_token; /* q and o are experts (JetMoE); 0: no */
     bool k_is_v;               /* no v_proj: values are the keys' projection, and are cached all the same (Gemma 4) */
@@ -286,7 +287,7 @@ typedef struct {
 } vram_tensor;
 
 /* What transformers calls the linear layers of a family. Empty (NULL): as in Llama. */
-typedef struct { const char *q, *k, *v, *o, *qkv, *gate, *up, *down, *gate_up, *router, *shared_gate_up, *shared_down, *state_in, *state_out; } vram_names;
+typedef struct { const char *q, *k, *v, *o, *qkv, *gate, *up, *down, *gate_up, *router, *shared_gate_up, *shared_down, *attention_gate, *state_in, *state_out; } vram_names;
 
 typedef struct {
     char model_type[VRAM_MAX_NAME];

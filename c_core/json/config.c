@@ -255,7 +255,7 @@ static void latent_template(reader *r)
     a->kv_lora_rank = config_whole(r, "kv_lora_rank", l->kv_rank, 1, CONFIG_WIDEST);
     a->qk_nope_head_dim = config_whole(r, "qk_nope_head_dim", l->nope, 0, CONFIG_COUNT);
     a->qk_rope_head_dim = config_whole(r, "qk_rope_head_dim", l->rope, 0, CONFIG_COUNT);
-    a->v_head_dim = config_whole(r, "v_head_dim", l->v, 1, CONFIG_COUNT);
+    a->v_head_dim = config_whole(r, "v_head_dim", l->v ? l->v : r->model->hidden / a->heads, 1, CONFIG_COUNT);
     a->head_dim = a->qk_nope_head_dim + a->qk_rope_head_dim;
 }
 

@@ -33,6 +33,14 @@ static layer_type by_turns(reader *r, int64_t i)
     return i % 2 == 0 ? LAYER_FULL : LAYER_STATE;
 }
 
+/* Dense layers in front have a period of their own; the others are counted from there (Cohere 2 with experts). */
+static layer_type cohere2_moe_pattern(reader *r, int64_t i)
+{
+    int64_t first = config_whole(r, "first_k_dense_replace", 0, 0, VRAM_MAX_LAYERS);
+    int64_t n = i < first ? config_whole(r, "prefix_dense_sliding_window_pattern", 1, 1, VRAM_MAX_LAYERS) : config_whole(r, "sliding_window_pattern", 4, 1, VRAM_MAX_LAYERS);
+    return ((i < first ? i : i - first) + 1) % n == 0 ? LAYER_FULL : LAYER_SLIDING;
+}
+
 /* Windows from max_window_layers on (Qwen). */
 static layer_type late_windows(reader *r, int64_t i)
 {
@@ -61,6 +69,12 @@ static layer_type all_both(reader *r, int64_t i)
 {
     (void)r, (void)i;
     return LAYER_BOTH;
+}
+
+/* OLMo Hybrid: every fourth, and at least the last. */
+static layer_type olmo_hybrid_pattern(reader *r, int64_t i)
+{
+    return i % 4 == 3 || (r->model->layers < 4 && i == r->model->layers - 1) ? LAYER_FULL : LAYER_STATE;
 }
 
 static layer_type jamba_pattern(reader *r, int64_t i)
@@ -325,9 +339,9 @@ static void kimi_state(reader *r, vram_state *s)
 static void bailing_state(reader *r, vram_state *s)
 {
     s->type = VRAM_STATE_KDA;
-    s->heads = r->attention.heads;
-    s->head_dim = config_whole(r, "head_dim", 128, 1, CONFIG_COUNT);
-    s->conv_kernel = config_whole(r, "short_conv_kernel_size", 4, 1, CONFIG_COUNT);
+    s->heads = config_whole(r, "linear_num_heads", r->attention.heads, 1, CONFIG_COUNT);
+    s->head_dim = config_whole(r, "linear_head_dim head_dim", 128, 1, CONFIG_COUNT);
+    s->conv_kernel = config_whole(r, "linear_conv_kernel_dim short_conv_kernel_size", 4, 1, CONFIG_COUNT);
     s->inner = s->heads * s->head_dim;
 }
 
@@ -426,8 +440,7 @@ static void falcon_special(reader *r, int64_t i, vram_layer *l)
     (void)i;
     bool renewed = config_flag(r, "new_decoder_architecture", false), parallel = config_flag(r, "parallel_attn", true);
     l->parallel = renewed || parallel;
-    l->norms = renewed ? (int)config_whole(r, "num_ln_in_parallel_attn", 2, 1, 2) : parallel ? 1 : 2;
-    if (renewed && !parallel && l->norms == 1) l->norms = 2;
+    l->norms = !parallel || config_whole(r, "num_ln_in_parallel_attn", renewed ? 2 : 1, 0, 2) == 2 ? 2 : 1;
 }
 
 static void bigcode_adjust(reader *r)
@@ -446,11 +459,11 @@ static void opt_adjust(reader *r)
     m->embedding_width = width == m->hidden ? 0 : width;
 }
 
-static void mpt_adjust(reader *r)
-{
-    r->dense.width = (int64_t)(config_real(r, "expansion_ratio", 4, 0.001, 1024) * (double)r->model->hidden);
-    r->dense.type = VRAM_FFN_PLAIN;
-}
+/* Cohere 2 with experts: dense layers may have a width of their own. */
+static void cohere2_moe_adjust(reader *r) { r->dense.width = config_whole(r, "prefix_dense_intermediate_size", r->width, 1, CONFIG_WIDEST); }
+
+/* Helium: the output projection is square, whatever the heads. */
+static void helium_adjust(reader *r) { r->attention.output = r->model->hidden; }
 
 /* Hunyuan: numbers may be lists, one a layer; a shared MLP as wide as the dense one. */
 static void hunyuan_adjust(reader *r) { r->sparse.shared_width = r->width; }
@@ -675,8 +688,8 @@ static void zamba_special(reader *r, int64_t i, vram_layer *l)
 {
     static const vram_ffn none;
     bool hybrid = config_layer_type(r, i) == LAYER_BOTH;
-    if (hybrid) l->shared_blocks = 1;
-    else l->ffn = none;
+    if (!hybrid) l->ffn = none;
+    else if (r->model->tied) l->shared_blocks = 1; /* the class ties everything or nothing */
 }
 
 static void zamba_paths(reader *r)
@@ -684,7 +697,7 @@ static void zamba_paths(reader *r)
     int64_t h = r->model->hidden;
     for (int k = 0; k < r->model->kinds; k++) {
         const vram_layer *l = &r->model->kind[k];
-        if (l->shared_blocks == 0) continue;
+        if (l->attention.type == VRAM_MIXER_NONE) continue;
         config_extra(r, k, "linear", VRAM_PART_OTHER, 1, h, h, true);
         config_extra(r, k, "shared_norm", VRAM_PART_NORM, 1, l->attention.input + h, 1, false)->layers = l->shared_blocks;
     }
@@ -702,10 +715,14 @@ static void zamba2_special(reader *r, int64_t i, vram_layer *l)
 static void zamba2_path(reader *r, int kind, const char *name, vram_part part, int64_t copies, int64_t rows, int64_t columns)
 {
     const cJSON *ids = config_list(r, "hybrid_layer_ids", 0);
-    int64_t layers = hybrids(r), uses = ids ? cJSON_GetArraySize(ids) : layers, sets = config_whole(r, "num_mem_blocks", 1, 1, VRAM_MAX_LAYERS), modules = 0;
-    for (int64_t i = 0; i < layers; i++) modules += (uses - i % sets + sets - 1) / sets; /* uses u with u % sets == i % sets */
+    int64_t layers = hybrids(r), uses = ids ? cJSON_GetArraySize(ids) : layers, sets = config_whole(r, "num_mem_blocks", 1, 1, VRAM_MAX_LAYERS), modules = 0, stored = 0;
+    for (int64_t i = 0; i < layers; i++) {
+        int64_t here = (uses - i % sets + sets - 1) / sets; /* uses u with u % sets == i % sets */
+        modules += here;
+        if (i < sets || !r->model->tied) stored += here;
+    }
     vram_tensor *tensor = config_extra(r, kind, name, part, copies, rows, columns, true);
-    tensor->layers = uses;
+    tensor->layers = stored;
     tensor->modules = modules * copies;
 }
 
@@ -716,7 +733,7 @@ static void zamba2_paths(reader *r)
     zamba_paths(r);
     for (int k = 0; k < r->model->kinds; k++) {
         const vram_layer *l = &r->model->kind[k];
-        if (l->shared_blocks == 0) continue;
+        if (l->attention.type == VRAM_MIXER_NONE) continue;
         zamba2_path(r, k, "0", VRAM_PART_MLP, 1, rank, h);
         zamba2_path(r, k, "1", VRAM_PART_MLP, 1, 2 * r->width, rank);
         if (!attention) continue;
@@ -768,10 +785,12 @@ static void per_layer_inputs(reader *r)
 static void gemma3n_paths(reader *r)
 {
     const vram_model *m = r->model;
-    int64_t h = m->hidden, n = config_whole(r, "altup_num_inputs", 4, 1, 1024), rank = config_whole(r, "laurel_rank", 64, 1, CONFIG_WIDEST);
+    int64_t h = m->hidden, n = config_whole(r, "altup_num_inputs", 4, 1, 16), rank = config_whole(r, "laurel_rank", 64, 1, CONFIG_WIDEST);
     per_layer_inputs(r);
-    config_extra(r, -1, "altup_projections", VRAM_PART_OTHER, n - 1, h, h, true);
-    config_extra(r, -1, "altup_unembed_projections", VRAM_PART_OTHER, n - 1, h, h, true);
+    for (int64_t i = 0; i < n - 1; i++) { /* modules of a list are called by their number: altup_projections.0, altup_unembed_projections.0 */
+        const char name[3] = {i < 10 ? (char)('0' + i) : '1', i < 10 ? '\0' : (char)('0' + i - 10), '\0'};
+        config_extra(r, -1, name, VRAM_PART_OTHER, 2, h, h, true);
+    }
     for (int k = 0; k < m->kinds; k++) {
         config_extra(r, k, "correct_output_scale", VRAM_PART_OTHER, 1, h, 1, false);
         config_extra(r, k, "correction_coefs", VRAM_PART_OTHER, 1, n, n, true);
@@ -934,7 +953,7 @@ static const family_keys zamba_keys = {.head_dim = "attention_head_dim"};
 static const family_keys griffin_keys = {.positions = ""};
 
 static const family_latent v3_latent = {1536, 512, 128, 64, 128}, v2_latent = {1536, 512, 128, 64, 128}, glm_flash_latent = {768, 512, 192, 64, 256}, glm5_latent = {2048, 512, 192, 64, 256},
-    minicpm3_latent = {768, 256, 64, 32, 64}, mistral4_latent = {1024, 256, 64, 64, 128}, kimi_latent = {0, 512, 128, 64, 128};
+    minicpm3_latent = {768, 256, 64, 32, 0}, mistral4_latent = {1024, 256, 64, 64, 128}, kimi_latent = {0, 512, 128, 64, 128};
 
 /*                                            experts, a token, width's key, width, shared, its key, width, which layers */
 static const family_experts mixtral_experts = {8, 2, "", 0, 0, NULL, 0, SPARSE_ALL, NULL, 0}, olmoe_experts = {64, 8, "", 0, 0, NULL, 0, SPARSE_ALL, NULL, 0},
@@ -968,13 +987,13 @@ static const family families[] = {
     {"rule of thumb", S(4096, 11008, 32, 0, 0, 0, 32000, 0), RMS, .norms = 2, .experts = &megatron_experts, .adjust = thumb_adjust},
     {"megatron", S(1024, -4, 24, 16, 0, 0, 50304, 1024), IS_TIED, .norms = 2, .experts = &megatron_experts, .adjust = megatron_adjust, .switches = {{"attention_bias", true, ON_QKVO}, {"mlp_bias", true, ON_MLP}}},
 
-    {"afmoe", S(2048, 6144, 32, 16, 16, 128, 200192, 16384), HAS_ROUTER_BIAS | HAS_LINEAR_ROUTER | HAS_NORMS_AFTER | IS_STACKED_AS_GATE, RMS, .norms = 4, .qk_norm = VRAM_QK_NORM_HEAD, .experts = &afmoe_experts, .window = 1024,
+    {"afmoe", S(2048, 6144, 32, 16, 0, 128, 200192, 16384), HAS_ROUTER_BIAS | HAS_LINEAR_ROUTER | HAS_NORMS_AFTER | IS_STACKED_AS_GATE, RMS, .norms = 4, .qk_norm = VRAM_QK_NORM_HEAD, .experts = &afmoe_experts, .window = 1024,
      EVERY(4, "global_attn_every_n_layers", LAYER_SLIDING), .adjust = afmoe_adjust, .switches = {ATTENTION_BIAS, ALWAYS(ON_QK_NORM)}},
     {"apertus", S(4096, 14336, 32, 32, 0, 0, 131072, 65536), IS_PLAIN, RMS, .norms = 2, .qk_norm = VRAM_QK_NORM_HEAD, .side_paths = apertus_paths, .switches = {ATTENTION_BIAS, ALWAYS(ON_QK_NORM)}},
     {"arcee", S(2560, 18432, 32, 32, 0, 0, 32000, 4096), IS_PLAIN, RMS, .norms = 2, .switches = {ATTENTION_BIAS, MLP_BIAS}},
     {"axk1", S(7168, 18432, 61, 64, 0, 0, 163840, 32768), HAS_ROUTER_BIAS_BUFFER, RMS, .norms = 2, .latent = &v3_latent, .experts = &axk1_experts, .special = axk1_special, .switches = {LATENT_BIAS}},
     {"bailing_hybrid", S(2560, 6144, 42, 32, 32, 0, 157184, 262144), NEVER_TIED | HAS_ROUTER_BIAS_BUFFER, &long_keys, RMS, .norms = 2, .latent = &kimi_latent, .experts = &bailing_experts, .state = bailing_state,
-     EVERY(6, "layer_group_size", LAYER_STATE), .adjust = bailing_adjust, .switches = {LATENT_BIAS}},
+     EVERY(6, "layer_group_size", LAYER_STATE), .adjust = bailing_adjust, .names = {.attention_gate = "g_proj"}, .switches = {LATENT_BIAS}},
     {"bamba", S(4096, 14336, 32, 32, 8, 0, 128000, 262144), IGNORES_HEAD_DIM, RMS, .norms = 2, .state = bamba_state, .pattern = bamba_pattern,
      .switches = {ATTENTION_BIAS, MLP_BIAS, {"mamba_conv_bias", true, ON_CONV}, {"mamba_proj_bias", false, ON_STATE_IN | ON_STATE_OUT}}},
     {"bitnet", S(2560, 6912, 30, 20, 5, 0, 128256, 2048), 0, RMS, .norms = 2, .side_paths = bitnet_paths, .switches = {ATTENTION_BIAS}},
@@ -984,7 +1003,7 @@ static const family families[] = {
      .names = {.o = "out_proj", .up = "fc_in", .down = "fc_out"}, .switches = {ALWAYS(ON_MLP | ON_HEAD_BIAS)}},
     {"cohere", S(8192, 22528, 40, 64, 0, 0, 256000, 8192), IS_TIED | IS_PARALLEL, .norm = VRAM_NORM_LAYER, .norms = 1, .qk_norm = VRAM_QK_NORM_PER_HEAD, .switches = {ATTENTION_BIAS, {"use_qk_norm", false, ON_QK_NORM}}},
     {"cohere2", S(8192, 22528, 40, 64, 0, 0, 256000, 8192), IS_TIED | IS_PARALLEL, .norm = VRAM_NORM_LAYER, .norms = 1, .window = 4096, EVERY(4, "sliding_window_pattern", LAYER_SLIDING), .switches = {ATTENTION_BIAS}},
-    {"cohere2_moe", S(8192, 22528, 40, 64, 0, 128, 256000, 8192), IS_TIED | IS_PARALLEL | IS_STACKED_AS_GATE, .norm = VRAM_NORM_LAYER, .norms = 1, .window = 4096, .experts = &cohere2_experts, EVERY(4, "sliding_window_pattern", LAYER_SLIDING), .switches = {ATTENTION_BIAS}},
+    {"cohere2_moe", S(8192, 22528, 40, 64, 0, 128, 256000, 8192), IS_TIED | IS_PARALLEL | IS_STACKED_AS_GATE, .norm = VRAM_NORM_LAYER, .norms = 1, .window = 4096, .experts = &cohere2_experts, .pattern = cohere2_moe_pattern, .adjust = cohere2_moe_adjust, .switches = {ATTENTION_BIAS}},
     {"cwm", S(6144, 21504, 64, 48, 8, 128, 128256, 131072), 0, RMS, .norms = 2, .window = 8192, .pattern = first_of_four, .switches = {MLP_BIAS}},
     {"dbrx", S(2048, 0, 24, 16, 1, 0, 32000, 2048), NEVER_TIED | IS_FUSED_QKV | IGNORES_HEAD_DIM | HAS_LINEAR_ROUTER, &dbrx_keys, .norm = VRAM_NORM_LAYER, .norms = 2, .experts = &dbrx_experts, .names = {.qkv = "Wqkv", .o = "out_proj", .router = "layer"}},
     {"deepseek_v2", S(4096, 11008, 32, 32, 0, 0, 102400, 2048), IS_STACKED_AS_GATE, RMS, .norms = 2, .latent = &v2_latent, .experts = &v2_experts, .switches = {LATENT_BIAS, MLP_BIAS}},
@@ -994,7 +1013,7 @@ static const family families[] = {
     {"diffllama", S(2048, 8192, 16, 32, 0, 0, 32000, 2048), 0, RMS, .norms = 2, .side_paths = diffllama_paths, .switches = {ATTENTION_BIAS}},
     {"dots1", S(4608, 10944, 62, 32, 0, 0, 152064, 2048), HAS_ROUTER_BIAS_BUFFER | IS_STACKED_AS_GATE, RMS, .norms = 2, .qk_norm = VRAM_QK_NORM_HEAD, .experts = &dots1_experts, .window = 4096, .pattern = late_windows, .switches = {ATTENTION_BIAS, ALWAYS(ON_QK_NORM)}},
     {"ernie4_5", S(1024, 3072, 18, 16, 2, 128, 103424, 131072), IS_TIED, RMS, .norms = 2, .switches = {{"use_bias", false, ON_QKVO | ON_MLP}}},
-    {"ernie4_5_moe", S(2560, 12288, 28, 20, 4, 0, 103424, 131072), IS_TIED | HAS_ROUTER_BIAS | IS_STACKED_AS_GATE, RMS, .norms = 2, .experts = &ernie_experts, .switches = {{"use_bias", false, ON_QKVO | ON_MLP}}},
+    {"ernie4_5_moe", S(2560, 12288, 28, 20, 4, 0, 103424, 131072), IS_TIED | HAS_ROUTER_BIAS | IS_STACKED_AS_GATE, RMS, .norms = 2, .experts = &ernie_experts, .switches = {{"use_bias", false, ON_QKVO | ON_MLP | ON_HEAD_BIAS}}},
     {"exaone4", S(4096, 16384, 32, 32, 0, 0, 102400, 2048), HAS_NORMS_AFTER, RMS, .norms = 2, .qk_norm = VRAM_QK_NORM_HEAD, .window = 4096, EVERY(4, "sliding_window_pattern", LAYER_SLIDING), .switches = {ALWAYS(ON_QK_NORM)}},
     {"exaone_moe", S(4096, 16384, 32, 32, 0, 0, 102400, 2048), HAS_ROUTER_BIAS_BUFFER | IS_STACKED_AS_GATE, RMS, .norms = 2, .qk_norm = VRAM_QK_NORM_HEAD, .window = 4096, .experts = &exaone_experts, EVERY(4, "sliding_window_pattern", LAYER_SLIDING), .switches = {ALWAYS(ON_QK_NORM)}},
     {"falcon", S(4544, -4, 32, 71, 0, 0, 65024, 2048), IS_TIED | IS_PLAIN | IS_FUSED_QKV | IGNORES_HEAD_DIM | HAS_NO_KV_KEY, &falcon_keys, LAYER_NORM, .norms = 1, .adjust = falcon_adjust, .special = falcon_special,
@@ -1029,7 +1048,7 @@ static const family families[] = {
     {"granitemoeshared", S(4096, 11008, 32, 32, 0, 0, 32000, 2048), HAS_SHARED_FUSED, RMS, .norms = 2, .experts = &granite_shared_experts, .adjust = granite_shared_adjust, .names = {.router = "router", .shared_gate_up = "input_linear", .shared_down = "output_linear"}, .switches = {ATTENTION_BIAS}},
     {"granitemoehybrid", S(4096, 11008, 32, 32, 0, 0, 32000, 2048), IGNORES_HEAD_DIM | HAS_SHARED_FUSED, RMS, .norms = 2, .experts = &granite_hybrid_experts, .state = bamba_state, .pattern = all_state, .adjust = granite_shared_adjust,
      .names = {.router = "router", .shared_gate_up = "input_linear", .shared_down = "output_linear"}, .switches = {ATTENTION_BIAS, {"mamba_conv_bias", true, ON_CONV}, {"mamba_proj_bias", false, ON_STATE_IN | ON_STATE_OUT}}},
-    {"helium", S(2560, 7040, 24, 20, 20, 128, 48000, 4096), 0, RMS, .norms = 2, .switches = {{"attention_bias", false, ON_QKV}, MLP_BIAS}},
+    {"helium", S(2560, 7040, 24, 20, 20, 128, 48000, 4096), 0, RMS, .norms = 2, .adjust = helium_adjust, .switches = {{"attention_bias", false, ON_QKV}, MLP_BIAS}},
     {"hunyuan_v1_dense", S(4096, 11008, 32, 32, 0, 0, 290943, 2048), 0, RMS, .norms = 2, .qk_norm = VRAM_QK_NORM_HEAD, .switches = {ATTENTION_BIAS, ALWAYS(ON_QK_NORM)}},
     {"hunyuan_v1_moe", S(4096, 11008, 32, 32, 0, 0, 290943, 2048), HAS_LINEAR_ROUTER | IS_STACKED_AS_GATE, RMS, .norms = 2, .qk_norm = VRAM_QK_NORM_HEAD, .experts = &hunyuan_experts, .adjust = hunyuan_adjust, .names = {.router = "wg"}, .switches = {ATTENTION_BIAS, ALWAYS(ON_QK_NORM)}},
     {"hy_v3", S(4096, 13312, 80, 64, 8, 128, 120832, 131072), HAS_ROUTER_BIAS_BUFFER, RMS, .norms = 2, .qk_norm = VRAM_QK_NORM_HEAD, .experts = &hy_v3_experts, .switches = {ATTENTION_BIAS, MLP_BIAS, ALWAYS(ON_QK_NORM)}},
@@ -1056,7 +1075,7 @@ static const family families[] = {
     {"mistral", S(4096, 14336, 32, 32, 8, 0, 32000, 131072), 0, RMS, .norms = 2, .window = 4096},
     {"mistral4", S(4096, 12288, 36, 32, 0, 0, 131072, 1048576), 0, RMS, .norms = 2, .latent = &mistral4_latent, .experts = &mistral4_experts, .switches = {LATENT_BIAS}},
     {"mixtral", S(4096, 14336, 32, 32, 8, 0, 32000, 131072), IS_STACKED_AS_W, RMS, .norms = 2, .experts = &mixtral_experts},
-    {"mpt", S(2048, -4, 24, 16, 0, 0, 50368, 2048), IS_TIED | IS_PLAIN | IS_FUSED_QKV | IGNORES_HEAD_DIM | HAS_NO_KV_KEY, &mpt_keys, .norm = VRAM_NORM_LAYER, .norms = 2, .position = VRAM_POSITION_ALIBI, .adjust = mpt_adjust, .names = {.qkv = "Wqkv", .o = "out_proj"}},
+    {"mpt", S(2048, -4, 24, 16, 0, 0, 50368, 2048), IS_TIED | IS_PLAIN | IS_FUSED_QKV | IGNORES_HEAD_DIM | HAS_NO_KV_KEY, &mpt_keys, .norm = VRAM_NORM_LAYER, .norms = 2, .position = VRAM_POSITION_ALIBI, .names = {.qkv = "Wqkv", .o = "out_proj"}},
     {"nanochat", S(768, 8192, 12, 6, 0, 0, 50304, 2048), IS_PLAIN, .norm = VRAM_NORM_RMS_BARE, .norms = 2, .qk_norm = VRAM_QK_NORM_BARE, .names = {.up = "fc1", .down = "fc2"}, .switches = {ATTENTION_BIAS, ALWAYS(ON_QK_NORM)}},
     {"nemotron", S(6144, 24576, 32, 48, 0, 0, 256000, 4096), IS_PLAIN, LAYER_NORM, .norms = 2, .switches = {ATTENTION_BIAS, MLP_BIAS}},
     {"nemotron_h", S(4096, 21504, 4, 32, 8, 128, 131072, 4096), NEVER_TIED | IS_PLAIN | HAS_ROUTER_BIAS_BUFFER, RMS, .norms = 1, .experts = &nemotron_h_experts, .state = nemotron_h_state, .pattern = nemotron_pattern, .adjust = nemotron_h_adjust, .special = nemotron_h_special,
@@ -1064,7 +1083,7 @@ static const family families[] = {
     {"olmo", S(4096, 11008, 32, 32, 0, 0, 50304, 2048), 0, .norm = VRAM_NORM_LAYER_BARE, .norms = 2, .switches = {ATTENTION_BIAS}},
     {"olmo2", S(4096, 11008, 32, 32, 0, 0, 50304, 2048), HAS_NORMS_AFTER, RMS, .norms = 2, .qk_norm = VRAM_QK_NORM_WIDTH, .switches = {ATTENTION_BIAS, ALWAYS(ON_QK_NORM)}},
     {"olmo3", S(4096, 11008, 32, 32, 0, 0, 50304, 2048), HAS_NORMS_AFTER, RMS, .norms = 2, .qk_norm = VRAM_QK_NORM_WIDTH, .window = 4096, EVERY(4, "", LAYER_SLIDING), .switches = {ATTENTION_BIAS, ALWAYS(ON_QK_NORM)}},
-    {"olmo_hybrid", S(3840, 11008, 32, 30, 0, 0, 100352, 65536), 0, RMS, .norms = 2, .qk_norm = VRAM_QK_NORM_WIDTH, .state = olmo_hybrid_state, EVERY(4, "", LAYER_STATE), .switches = {ATTENTION_BIAS, ALWAYS(ON_QK_NORM)}},
+    {"olmo_hybrid", S(3840, 11008, 32, 30, 0, 0, 100352, 65536), 0, RMS, .norms = 2, .qk_norm = VRAM_QK_NORM_WIDTH, .state = olmo_hybrid_state, .pattern = olmo_hybrid_pattern, .switches = {ATTENTION_BIAS, ALWAYS(ON_QK_NORM)}},
     {"olmoe", S(2048, 2048, 16, 16, 0, 0, 50304, 4096), IS_STACKED_AS_GATE, RMS, .norms = 2, .qk_norm = VRAM_QK_NORM_WIDTH, .experts = &olmoe_experts, .switches = {ATTENTION_BIAS, ALWAYS(ON_QK_NORM)}},
     {"openai-gpt", S(768, -4, 12, 12, 0, 0, 40478, 512), IS_TIED | IS_PLAIN | IS_FUSED_QKV | IGNORES_HEAD_DIM | HAS_NO_KV_KEY | HAS_NO_FINAL_NORM, &gpt_keys, LAYER_NORM, .norms = 2, .position = VRAM_POSITION_LEARNED,
      .names = {.qkv = "c_attn", .o = "c_proj", .up = "c_fc", .down = "c_proj"}, .switches = {ALWAYS(ON_QKVO | ON_MLP)}, .dropout = {0.1, 0.1, 0.1}},
