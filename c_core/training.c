@@ -188,6 +188,14 @@ static bool gradients_stand(const trainer *r)
     return r->s->training.gradient_accumulation > 1 || vram_format_bytes(r->s->training.gradients) > r->width;
 }
 
+/* Parameters of the table, whatever the model declares; at least 1. */
+static double counted_params(const vram_model *m)
+{
+    double sum = 0;
+    for (int i = 0; i < m->tensors; i++) sum += m->tensor[i].buffer ? 0 : vram_tensor_params(&m->tensor[i]);
+    return vram_max(sum, 1);
+}
+
 static void gradients(const trainer *r, const vram_replay *replay)
 {
     double width = vram_format_bytes(r->s->training.gradients);
@@ -196,8 +204,9 @@ static void gradients(const trainer *r, const vram_replay *replay)
         per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, r->params, width, 2, pass | backward | step_bit);
         return;
     }
-    /* those that backward has made at its peak, and those that come after it; a declared model's are not counted one by one */
-    double early = r->m->params_override > 0 ? r->params : vram_min(replay->gradient_elements, r->params);
+    /* those that backward has made at its peak, and those that come after it; of a declared model the same share of what it declares */
+    double counted = r->m->params_override > 0 && !r->lora ? counted_params(r->m) : r->params;
+    double early = vram_min(floor(replay->gradient_elements / counted * r->params), r->params);
     per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, early, width, 2, backward | step_bit);
     if (r->params > early) per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, r->params - early, width, 2, step_bit);
 }
