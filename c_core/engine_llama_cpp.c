@@ -14,11 +14,25 @@ static double longest_window(const vram_model *model)
     return window;
 }
 
+static void note_type(void *context, const vram_gguf_tensor *t)
+{
+    llama_weights *weights = context;
+    if (t->layer >= 0) weights->type[t->layer][t->role] = (unsigned char)t->type;
+}
+
+/* gpu_layers counts the output stage as one; the GPU gets the last ones */
+static int64_t host_layers(const vram_scenario *s)
+{
+    int64_t all = s->model.layers + 1, given = s->llama_cpp.gpu_layers;
+    return given < 0 || given >= all ? 0 : given == 0 ? all : all - given;
+}
+
 static llama_batch batch_of(const vram_scenario *s)
 {
     double slots = (double)s->llama_cpp.slots, streams = s->llama_cpp.kv_unified ? 1 : slots, window = longest_window(&s->model);
     llama_batch b = {.sequences = slots, .streams = streams, .flash = s->llama_cpp.flash_attention != 0, .k_type = s->kv_cache_k, .v_type = s->kv_cache_v};
     double context = pad((double)s->context);
+    b.host_layers = host_layers(s);
     b.cells = pad(vram_ceil_div(context, streams));
     b.tokens = vram_round_up(vram_min(context, (double)s->llama_cpp.ubatch), slots);
     b.outputs = vram_min(b.tokens, (double)s->llama_cpp.output_rows);
@@ -37,8 +51,8 @@ static double row_padding(vram_format type, double width)
 static double cache_padding(const vram_scenario *s)
 {
     const vram_model *m = &s->model;
-    double bytes = 0, offloaded = s->llama_cpp.gpu_layers < 0 ? (double)m->layers + 1 : (double)s->llama_cpp.gpu_layers;
-    for (int64_t i = (int64_t)vram_max(0, (double)m->layers + 1 - offloaded); i < m->layers; i++) {
+    double bytes = 0;
+    for (int64_t i = host_layers(s); i < m->layers; i++) {
         const vram_attention *a = &m->kind[m->layer_kind[i]].attention;
         if (a->type == VRAM_MIXER_NONE || a->shares_cache) continue;
         bool latent = a->type == VRAM_MIXER_MLA;
@@ -60,6 +74,9 @@ void vram_engine_llama_cpp(const vram_scenario *scenario, vram_report *report)
     vram_weights(scenario, &scenario->model, VRAM_ROLE_MODEL, scenario->weights, VRAM_PHASES_INFERENCE, report);
     vram_kv_cache(scenario, &scenario->model, VRAM_ROLE_MODEL, (double)scenario->batch, (double)scenario->context, VRAM_PHASES_INFERENCE, report);
     add_bytes(report, VRAM_COMPONENT_KV_CACHE, VRAM_WHAT_PADDING, VRAM_EXACT, cache_padding(scenario));
+    llama_weights weights = {{{0}}};
     llama_batch batch = batch_of(scenario);
+    if (batch.host_layers > 0) vram_gguf_walk(scenario, &scenario->model, scenario->weights, note_type, &weights);
+    batch.weights = &weights;
     add_bytes(report, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_COMPUTE_BUFFER, VRAM_MODELLED, llama_graph_bytes(&graph, &scenario->model, &batch));
 }

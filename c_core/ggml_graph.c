@@ -1,6 +1,8 @@
 /* ggml_graph.c -- the replay of ggml's graph allocator. Source: ggml/src/ggml-alloc.c, ggml_dyn_tallocr and ggml_gallocr_alloc_graph_impl. */
 #include "ggml_graph.h"
 
+#include <stddef.h>
+
 static const double alignment = 128; /* of CUDA's buffers */
 
 ggml_shape ggml_typed(double bytes_each, double width, double rows, double more)
@@ -84,6 +86,12 @@ static void allocate(ggml_graph *g, ggml_tensor *t)
     t->allocated = true;
 }
 
+static void allocate_input(ggml_graph *g, int id)
+{
+    allocate(g, &g->tensor[id]);
+    g->tensor[id].waiting = false;
+}
+
 static void release(ggml_graph *g, ggml_tensor *t)
 {
     if (!t->allocated || t->output) return;
@@ -112,6 +120,16 @@ static bool take_over(ggml_graph *g, const ggml_op *op)
         return true;
     }
     return false;
+}
+
+/* Inputs that the operations up to the next copy are the first to read */
+static void allocate_read(ggml_graph *g, int from)
+{
+    for (int i = from; i < g->ops && !g->op[i].copy; i++)
+        for (int j = 0; j < g->op[i].sources; j++) {
+            int id = g->op[i].source[j] < 0 ? GGML_NONE : g->op[i].source[j] & ~GGML_VIEW;
+            if (id >= 0 && id < GGML_MAX_INPUTS && g->tensor[id].waiting) allocate_input(g, id);
+        }
 }
 
 static void run_op(ggml_graph *g, const ggml_op *op)
@@ -179,6 +197,13 @@ int ggml_graph_op(ggml_graph *g, bool in_place, ggml_shape shape, int sources, c
     return op->result;
 }
 
+int ggml_graph_copy(ggml_graph *g, double bytes)
+{
+    int result = ggml_graph_op(g, false, ggml_typed(1, bytes, 1, 1), 0, NULL);
+    g->op[g->ops - 1].copy = true;
+    return result;
+}
+
 void ggml_graph_use(ggml_graph *g, int sources, const int source[]) { next_op(g, sources, source); }
 
 static void carry(ggml_graph *g, int tensor, int slot)
@@ -194,16 +219,25 @@ void ggml_graph_run(ggml_graph *g, int stream, int carried)
     /* the next layer's readings are not counted yet */
     if (stream >= 0) g->tensor[stream].readers++;
     if (carried >= 0) g->tensor[carried].readers++;
-    for (int i = 0; i < g->ops && !g->counting; i++) run_op(g, &g->op[i]);
+    for (int i = 0; i < g->ops && !g->counting; i++) {
+        if (!g->op[i].copy && (i == 0 || g->op[i - 1].copy)) allocate_read(g, i);
+        run_op(g, &g->op[i]);
+    }
     carry(g, stream, GGML_STREAM);
     carry(g, carried, GGML_CARRIED);
     g->ops = 0;
     g->tensors = GGML_MAX_INPUTS;
 }
 
-void ggml_graph_allocate_inputs(ggml_graph *g)
+void ggml_graph_second_pass(ggml_graph *g)
 {
     g->counting = false;
     g->tensor[GGML_STREAM] = (ggml_tensor){.of = g->embeddings, .met = true};
-    for (int i = 0; i < g->inputs_used; i++) allocate(g, &g->tensor[g->input_order[i]]);
+    for (int i = 0; i < g->inputs_used; i++) g->tensor[g->input_order[i]].waiting = true;
+}
+
+void ggml_graph_allocate_inputs(ggml_graph *g)
+{
+    for (int i = 0; i < g->inputs_used && !g->counting; i++)
+        if (g->tensor[g->input_order[i]].waiting) allocate_input(g, g->input_order[i]);
 }

@@ -32,11 +32,13 @@ typedef struct {
     bool allocated;
     bool output;            /* of the graph: never freed */
     bool met;               /* an input that has been read */
+    bool waiting;           /* an input that will be read and has no memory yet */
 } ggml_tensor;
 
 typedef struct {
     int result;             /* GGML_NONE: writes into a cache, or only keeps its sources alive */
     bool in_place;
+    bool copy;              /* from host memory, at the start of a split */
     int sources;
     int source[GGML_MAX_SOURCES];
 } ggml_op;
@@ -63,13 +65,18 @@ ggml_shape ggml_typed(double bytes_each, double width, double rows, double more)
 void ggml_graph_start(ggml_graph *graph);
 /* Gives an input its shape. Inputs are allocated before the first operation, in the order of their first reading. */
 void ggml_graph_input(ggml_graph *graph, int input, ggml_shape shape);
+/* A copy of something in host memory, which the next operations read: they are a split of the graph, at whose start copies and then the inputs that
+ * nobody has read before are allocated. */
+int ggml_graph_copy(ggml_graph *graph, double bytes);
 /* One operation more; returns the tensor that it makes. Sources are ids, perhaps with GGML_VIEW, or GGML_NONE. */
 int ggml_graph_op(ggml_graph *graph, bool in_place, ggml_shape shape, int sources, const int source[]);
 /* Sources live until here; nothing is made (caches are written, or a fused kernel still reads). */
 void ggml_graph_use(ggml_graph *graph, int sources, const int source[]);
 /* Runs the operations since the last call. The next layer reads `stream` as GGML_STREAM and `carried` as GGML_CARRIED. */
 void ggml_graph_run(ggml_graph *graph, int stream, int carried);
-/* Between the passes: allocates the inputs. */
+/* Between the passes. */
+void ggml_graph_second_pass(ggml_graph *graph);
+/* Allocates the inputs that are not yet: where all that follows is one split. */
 void ggml_graph_allocate_inputs(ggml_graph *graph);
 
 #endif

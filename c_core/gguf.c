@@ -9,11 +9,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* llama-quant.cpp: tensor_category, and the two that are never quantised */
-typedef enum { TOKEN_EMBEDDING, QUERY, KEY, VALUE, QKV, ATTENTION_OUTPUT, UP, GATE, DOWN, OUTPUT, OTHER, HALF, FULL } category;
-
 /* A tensor of the file, as made from a row of the table: `matrices` of `rows` rows of `width` numbers. */
-typedef struct { category category; double width, rows, matrices; } piece;
+typedef struct { vram_gguf_role category; double width, rows, matrices; } piece;
 enum { MAX_PIECES = 3 };
 
 static bool is(const char *a, const char *b) { return strcmp(a, b) == 0; }
@@ -28,58 +25,58 @@ static bool splits_qkv(const vram_model *model)
     return is(model->model_type, "internlm2") || is(model->model_type, "baichuan") || is(model->model_type, "bailing_moe");
 }
 
-static category attention_category(const vram_model *model, const vram_tensor *t)
+static vram_gguf_role attention_category(const vram_model *model, const vram_tensor *t)
 {
     const vram_names *n = &model->names;
-    if (named(t, n->qkv, "qkv_proj")) return QKV;
-    if (named(t, n->q, "q_proj")) return QUERY;
-    if (named(t, n->k, "k_proj")) return KEY;
-    if (named(t, n->v, "v_proj")) return VALUE;
-    if (named(t, n->o, "o_proj")) return ATTENTION_OUTPUT;
-    if (is(t->name, "kv_b_proj")) return QKV; /* where it is kept whole, it counts as values do */
-    if (is(t->name, "weights_proj")) return FULL;
-    return OTHER;
+    if (named(t, n->qkv, "qkv_proj")) return VRAM_ROLE_OF_QKV;
+    if (named(t, n->q, "q_proj")) return VRAM_ROLE_OF_QUERY;
+    if (named(t, n->k, "k_proj")) return VRAM_ROLE_OF_KEY;
+    if (named(t, n->v, "v_proj")) return VRAM_ROLE_OF_VALUE;
+    if (named(t, n->o, "o_proj")) return VRAM_ROLE_OF_ATTENTION_OUTPUT;
+    if (is(t->name, "kv_b_proj")) return VRAM_ROLE_OF_QKV; /* where it is kept whole, it counts as values do */
+    if (is(t->name, "weights_proj")) return VRAM_ROLE_OF_FULL;
+    return VRAM_ROLE_OF_OTHER;
 }
 
 /* KDA's projections bear the names of attention's; gated DeltaNet's q, k, v are one tensor named as attention's. */
-static category state_category(const vram_tensor *t)
+static vram_gguf_role state_category(const vram_tensor *t)
 {
-    if (!t->linear) return FULL; /* convolution, A, D, dt bias */
-    if (is(t->name, "in_proj_qkv") || is(t->name, "in_proj_qkvz")) return QKV;
-    if (is(t->name, "q_proj")) return QUERY;
-    if (is(t->name, "k_proj")) return KEY;
-    if (is(t->name, "v_proj")) return VALUE;
-    if (is(t->name, "o_proj")) return ATTENTION_OUTPUT;
-    return OTHER;
+    if (!t->linear) return VRAM_ROLE_OF_FULL; /* convolution, A, D, dt bias */
+    if (is(t->name, "in_proj_qkv") || is(t->name, "in_proj_qkvz")) return VRAM_ROLE_OF_QKV;
+    if (is(t->name, "q_proj")) return VRAM_ROLE_OF_QUERY;
+    if (is(t->name, "k_proj")) return VRAM_ROLE_OF_KEY;
+    if (is(t->name, "v_proj")) return VRAM_ROLE_OF_VALUE;
+    if (is(t->name, "o_proj")) return VRAM_ROLE_OF_ATTENTION_OUTPUT;
+    return VRAM_ROLE_OF_OTHER;
 }
 
-static category mlp_category(const vram_model *model, const vram_tensor *t)
+static vram_gguf_role mlp_category(const vram_model *model, const vram_tensor *t)
 {
     const vram_names *n = &model->names;
-    if (named(t, n->down, "down_proj") || named(t, n->shared_down, "down_proj") || is(t->name, "down_proj")) return DOWN;
-    if (named(t, n->gate, "gate_proj")) return GATE;
-    if (named(t, n->up, "up_proj") || has(t->name, "up") || has(t->name, "input_linear")) return UP;
-    return OTHER;
+    if (named(t, n->down, "down_proj") || named(t, n->shared_down, "down_proj") || is(t->name, "down_proj")) return VRAM_ROLE_OF_DOWN;
+    if (named(t, n->gate, "gate_proj")) return VRAM_ROLE_OF_GATE;
+    if (named(t, n->up, "up_proj") || has(t->name, "up") || has(t->name, "input_linear")) return VRAM_ROLE_OF_UP;
+    return VRAM_ROLE_OF_OTHER;
 }
 
 /* Gemma 3n's and 4's side paths: tables of embeddings for every layer, and small mixers that stay as they are */
-static category other_category(const vram_tensor *t)
+static vram_gguf_role other_category(const vram_tensor *t)
 {
-    if (has(t->name, "per_layer") && has(t->name, "embed")) return TOKEN_EMBEDDING;
-    if (has(t->name, "correct") || has(t->name, "predict")) return FULL;
-    if (has(t->name, "altup") || has(t->name, "laurel") || has(t->name, "per_layer_model_proj") || has(t->name, "modality_router")) return HALF;
-    return OTHER;
+    if (has(t->name, "per_layer") && has(t->name, "embed")) return VRAM_ROLE_OF_TOKEN_EMBEDDING;
+    if (has(t->name, "correct") || has(t->name, "predict")) return VRAM_ROLE_OF_FULL;
+    if (has(t->name, "altup") || has(t->name, "laurel") || has(t->name, "per_layer_model_proj") || has(t->name, "modality_router")) return VRAM_ROLE_OF_HALF;
+    return VRAM_ROLE_OF_OTHER;
 }
 
-static category category_of(const vram_model *model, const vram_tensor *t)
+static vram_gguf_role category_of(const vram_model *model, const vram_tensor *t)
 {
-    if (t->columns == 1 || t->bias || t->part == VRAM_PART_NORM || t->part == VRAM_PART_ROUTER) return FULL;
-    if (t->rows == 1) return FULL; /* the gate of a shared expert */
+    if (t->columns == 1 || t->bias || t->part == VRAM_PART_NORM || t->part == VRAM_PART_ROUTER) return VRAM_ROLE_OF_FULL;
+    if (t->rows == 1) return VRAM_ROLE_OF_FULL; /* the gate of a shared expert */
     switch (t->part) {
     case VRAM_PART_EMBEDDING:
-        if (is(t->name, "embed_positions")) return FULL;
-        return TOKEN_EMBEDDING;
-    case VRAM_PART_HEAD: return OUTPUT;
+        if (is(t->name, "embed_positions")) return VRAM_ROLE_OF_FULL;
+        return VRAM_ROLE_OF_TOKEN_EMBEDDING;
+    case VRAM_PART_HEAD: return VRAM_ROLE_OF_OUTPUT;
     case VRAM_PART_ATTENTION: return attention_category(model, t);
     case VRAM_PART_STATE: return state_category(t);
     case VRAM_PART_MLP:
@@ -97,32 +94,32 @@ static int pieces_of(const vram_model *model, const vram_tensor *t, piece out[MA
     out[0] = (piece){category_of(model, t), (double)(t->columns == 1 ? t->rows : t->columns), t->columns == 1 ? 1 : (double)t->rows, (double)t->copies};
     if (layer && is(t->name, "dt_layernorm")) { /* of the time step, B and C: three tensors */
         out[0].width = (double)layer->state.dt_rank;
-        out[1] = out[2] = (piece){FULL, (double)layer->state.state, 1, 1};
+        out[1] = out[2] = (piece){VRAM_ROLE_OF_FULL, (double)layer->state.state, 1, 1};
         return 3;
     }
     if (!layer || t->bias || t->columns == 1) return 1;
     const vram_attention *a = &layer->attention;
     if (t->part == VRAM_PART_ATTENTION && is(t->name, "kv_b_proj") && !is(model->model_type, "minicpm3")) {
-        out[0] = (piece){OTHER, (double)a->qk_nope_head_dim, (double)a->kv_lora_rank, (double)a->heads};
-        out[1] = (piece){OTHER, (double)a->kv_lora_rank, (double)a->v_head_dim, (double)a->heads};
+        out[0] = (piece){VRAM_ROLE_OF_OTHER, (double)a->qk_nope_head_dim, (double)a->kv_lora_rank, (double)a->heads};
+        out[1] = (piece){VRAM_ROLE_OF_OTHER, (double)a->kv_lora_rank, (double)a->v_head_dim, (double)a->heads};
         return 2;
     }
-    if (out[0].category == QKV && t->part == VRAM_PART_ATTENTION && splits_qkv(model)) {
-        out[0] = (piece){QUERY, (double)t->columns, (double)(a->heads * a->head_dim), 1};
-        out[1] = (piece){KEY, (double)t->columns, (double)(a->kv_heads * a->head_dim), 1};
-        out[2] = (piece){VALUE, (double)t->columns, (double)(a->kv_heads * a->v_head_dim), 1};
+    if (out[0].category == VRAM_ROLE_OF_QKV && t->part == VRAM_PART_ATTENTION && splits_qkv(model)) {
+        out[0] = (piece){VRAM_ROLE_OF_QUERY, (double)t->columns, (double)(a->heads * a->head_dim), 1};
+        out[1] = (piece){VRAM_ROLE_OF_KEY, (double)t->columns, (double)(a->kv_heads * a->head_dim), 1};
+        out[2] = (piece){VRAM_ROLE_OF_VALUE, (double)t->columns, (double)(a->kv_heads * a->v_head_dim), 1};
         return 3;
     }
     if (is(t->name, "in_proj_qkvz")) {
         double value = (double)(layer->state.heads * layer->state.head_dim);
         out[0].rows -= value;
-        out[1] = (piece){OTHER, (double)t->columns, value, 1};
+        out[1] = (piece){VRAM_ROLE_OF_OTHER, (double)t->columns, value, 1};
         return 2;
     }
-    if (out[0].category == UP && has(t->name, "gate_up") && t->stacked) {
+    if (out[0].category == VRAM_ROLE_OF_UP && has(t->name, "gate_up") && t->stacked) {
         out[0].rows /= 2;
         out[1] = out[0];
-        out[1].category = GATE;
+        out[1].category = VRAM_ROLE_OF_GATE;
         return 2;
     }
     return 1;
@@ -174,17 +171,17 @@ static vram_ggml_type embedding_type(const recipe *r)
 }
 
 /* one and two bits */
-static vram_ggml_type low_bit_type(recipe *r, category c)
+static vram_ggml_type low_bit_type(recipe *r, vram_gguf_role c)
 {
     bool two = r->mix == VRAM_MIX_IQ2_S || r->mix == VRAM_MIX_IQ2_M, one = r->mix == VRAM_MIX_IQ1_S || r->mix == VRAM_MIX_IQ1_M;
     vram_ggml_type more = two ? VRAM_GGML_IQ3_S : VRAM_GGML_Q2_K;
-    if (c == VALUE || c == QKV) {
+    if (c == VRAM_ROLE_OF_VALUE || c == VRAM_ROLE_OF_QKV) {
         r->value++;
         return r->grouping >= 4 || r->experts >= 4 ? VRAM_GGML_Q4_K : more;
     }
-    if (c == KEY && r->experts == 8) return VRAM_GGML_Q4_K;
-    if (c == DOWN) return among_first(r->down++, r->layers, 8) ? more : r->base;
-    if (c != ATTENTION_OUTPUT) return r->base;
+    if (c == VRAM_ROLE_OF_KEY && r->experts == 8) return VRAM_GGML_Q4_K;
+    if (c == VRAM_ROLE_OF_DOWN) return among_first(r->down++, r->layers, 8) ? more : r->base;
+    if (c != VRAM_ROLE_OF_ATTENTION_OUTPUT) return r->base;
     if (r->experts == 8) return VRAM_GGML_Q5_K;
     return one ? VRAM_GGML_IQ2_XXS : two ? VRAM_GGML_IQ3_S : r->base;
 }
@@ -252,9 +249,9 @@ static vram_ggml_type attention_output_type(const recipe *r)
     }
 }
 
-static vram_ggml_type query_or_key_type(const recipe *r, category c)
+static vram_ggml_type query_or_key_type(const recipe *r, vram_gguf_role c)
 {
-    if (c == KEY && r->experts == 8) return VRAM_GGML_Q8_0;
+    if (c == VRAM_ROLE_OF_KEY && r->experts == 8) return VRAM_GGML_Q8_0;
     return r->mix == VRAM_MIX_IQ3_XS ? VRAM_GGML_IQ3_XXS : r->mix == VRAM_MIX_IQ3_XXS ? VRAM_GGML_IQ2_S : r->base;
 }
 
@@ -268,17 +265,17 @@ static vram_ggml_type gate_or_up_type(const recipe *r, double seen, double layer
 
 static vram_ggml_type wanted_type(recipe *r, const piece *p, double layer)
 {
-    if (p->category == OUTPUT || (r->tied && p->category == TOKEN_EMBEDDING)) return output_type(r, p->width);
+    if (p->category == VRAM_ROLE_OF_OUTPUT || (r->tied && p->category == VRAM_ROLE_OF_TOKEN_EMBEDDING)) return output_type(r, p->width);
     if (r->mix == VRAM_MIX_MXFP4_MOE) return p->matrices > 1 ? VRAM_GGML_MXFP4 : VRAM_GGML_Q8_0;
-    if (p->category == TOKEN_EMBEDDING) return embedding_type(r);
+    if (p->category == VRAM_ROLE_OF_TOKEN_EMBEDDING) return embedding_type(r);
     if (low_bit(r->mix)) return low_bit_type(r, p->category);
     switch (p->category) {
-    case VALUE: case QKV: return value_type(r);
-    case QUERY: case KEY: return query_or_key_type(r, p->category);
-    case DOWN: return down_type(r, layer);
-    case ATTENTION_OUTPUT: return attention_output_type(r);
-    case GATE: return gate_or_up_type(r, r->gate++, layer);
-    case UP: return gate_or_up_type(r, r->up++, layer);
+    case VRAM_ROLE_OF_VALUE: case VRAM_ROLE_OF_QKV: return value_type(r);
+    case VRAM_ROLE_OF_QUERY: case VRAM_ROLE_OF_KEY: return query_or_key_type(r, p->category);
+    case VRAM_ROLE_OF_DOWN: return down_type(r, layer);
+    case VRAM_ROLE_OF_ATTENTION_OUTPUT: return attention_output_type(r);
+    case VRAM_ROLE_OF_GATE: return gate_or_up_type(r, r->gate++, layer);
+    case VRAM_ROLE_OF_UP: return gate_or_up_type(r, r->up++, layer);
     default: return r->base;
     }
 }
@@ -303,8 +300,8 @@ static vram_ggml_type fallback(vram_ggml_type type, double width)
 
 static vram_ggml_type type_of(recipe *r, const piece *p, double layer)
 {
-    if (p->category == FULL) return VRAM_GGML_F32;
-    if (p->category == HALF) return r->base == VRAM_GGML_F32 ? VRAM_GGML_F32 : VRAM_GGML_F16;
+    if (p->category == VRAM_ROLE_OF_FULL) return VRAM_GGML_F32;
+    if (p->category == VRAM_ROLE_OF_HALF) return r->base == VRAM_GGML_F32 ? VRAM_GGML_F32 : VRAM_GGML_F16;
     if (vram_ggml_get(r->base)->block == 1) return r->base;
     return fallback(wanted_type(r, p, layer), p->width);
 }
@@ -316,7 +313,7 @@ static bool is_value(const vram_model *model, const vram_tensor *t)
     piece pieces[MAX_PIECES];
     int n = pieces_of(model, t, pieces);
     for (int i = 0; i < n; i++)
-        if (pieces[i].category == VALUE || pieces[i].category == QKV) return true;
+        if (pieces[i].category == VRAM_ROLE_OF_VALUE || pieces[i].category == VRAM_ROLE_OF_QKV) return true;
     return false;
 }
 
@@ -340,7 +337,7 @@ static void visit_row(const vram_model *model, const vram_tensor *t, double laye
     int n = pieces_of(model, t, pieces);
     for (int i = 0; i < n; i++) {
         vram_ggml_type type = type_of(r, &pieces[i], layer);
-        vram_gguf_tensor tensor = {t, type, (int64_t)layer, pieces[i].category == TOKEN_EMBEDDING, pieces[i].width, pieces[i].rows, pieces[i].matrices, 0};
+        vram_gguf_tensor tensor = {t, pieces[i].category, type, (int64_t)layer, pieces[i].category == VRAM_ROLE_OF_TOKEN_EMBEDDING, pieces[i].width, pieces[i].rows, pieces[i].matrices, 0};
         tensor.bytes = vram_ggml_bytes(type, pieces[i].width) * pieces[i].rows * pieces[i].matrices;
         visit(context, &tensor);
     }

@@ -80,17 +80,46 @@ typedef struct {
     int picked;             /* rows of the stream, when they are picked before the mixer is done */
 } net;
 
-#define SOURCES(...) (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), (const int[]){__VA_ARGS__}
-#define V(tensor) ((tensor) | GGML_VIEW)
-
 static bool trait(const net *n, unsigned t) { return (n->traits & t) != 0; }
 
 static bool last(const net *n) { return n->layer == n->m->layers - 1; }
 
+#define SOURCES(...) (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), (const int[]){__VA_ARGS__}
+#define V(tensor) ((tensor) | GGML_VIEW)
+
 /* ------------------------------------------------------------------------------------------------------- operations -- */
 
+static bool on_host(const net *n) { return n->layer < n->b->host_layers; }
+
+/* Layers in host memory: for batches of 32 rows and more their weights are copied to the GPU, one operation at a time. */
+static int copied_weight(net *n, vram_gguf_role role, double numbers)
+{
+    if (!on_host(n) || n->layer >= n->m->layers || n->rows < 32) return GGML_NONE;
+    return ggml_graph_copy(n->g, vram_ggml_bytes((vram_ggml_type)n->b->weights->type[n->layer][role], numbers));
+}
+
+static double numbers_a_row(const net *n, int x)
+{
+    const ggml_shape *s = &n->g->tensor[x & ~GGML_VIEW].of;
+    return s->shape[0] * s->shape[1] * s->shape[2] / n->rows;
+}
+
 /* weight x `x`: a new tensor of `width` numbers a row */
-static int multiply(net *n, int x, double width) { return ggml_graph_op(n->g, false, ggml_f32(width, n->rows, 1), SOURCES(x)); }
+static int multiply_by(net *n, vram_gguf_role role, int x, double width)
+{
+    int weight = copied_weight(n, role, numbers_a_row(n, x) * width);
+    return ggml_graph_op(n->g, false, ggml_f32(width, n->rows, 1), SOURCES(weight, x));
+}
+
+static int multiply(net *n, int x, double width) { return multiply_by(n, VRAM_ROLE_OF_OTHER, x, width); }
+
+/* the chosen experts' matrices; all experts' are copied */
+static int multiply_experts(net *n, vram_gguf_role role, int x, int chosen, double in, double width)
+{
+    const vram_ffn *f = &n->m->kind[n->m->layer_kind[n->layer]].ffn;
+    int weight = copied_weight(n, role, (double)f->experts * in * width);
+    return ggml_graph_op(n->g, false, ggml_f32(width, (double)f->experts_per_token, n->rows), SOURCES(weight, x, V(chosen)));
+}
 
 static int same(net *n, bool in_place, int x) { return ggml_graph_op(n->g, in_place, n->g->tensor[x & ~GGML_VIEW].of, SOURCES(x)); }
 
@@ -106,7 +135,13 @@ static int norm(net *n, ggml_shape shape, int x)
     return n->m->norm == VRAM_NORM_RMS_BARE || n->m->norm == VRAM_NORM_LAYER_BARE ? y : same(n, true, y);
 }
 
-static int norm_rows(net *n, int x) { return norm(n, ggml_f32(n->hidden, n->rows, 1), x); }
+static int norm_rows(net *n, int x)
+{
+    if (!on_host(n) || n->rows < 32) return norm(n, ggml_f32(n->hidden, n->rows, 1), x);
+    int y = shaped(n, n->m->norm == VRAM_NORM_RMS || n->m->norm == VRAM_NORM_RMS_BARE, ggml_f32(n->hidden, n->rows, 1), x);
+    int weight = ggml_graph_copy(n->g, 4 * n->hidden);
+    return ggml_graph_op(n->g, true, n->g->tensor[y].of, SOURCES(y, weight));
+}
 
 /* Only the rows whose logits are wanted */
 static int pick(net *n, int x, double width) { return ggml_graph_op(n->g, false, ggml_f32(width, n->b->outputs, 1), SOURCES(x, OUTPUT_IDS)); }
@@ -192,18 +227,25 @@ static double flash_copies(const net *n, double cells, double k_width, double v_
     return bytes;
 }
 
+/* A layer in host memory keeps its cache there: keys and values are copied whole */
+static int copied_cache(net *n, vram_format type, double cells, double width)
+{
+    return on_host(n) ? ggml_graph_copy(n->g, cells * n->b->streams * width * vram_format_bytes(type)) : GGML_NONE;
+}
+
 /* Scores and values: one fused kernel, or scores of every head and cell in fp32 */
 static int attend(net *n, const vram_attention *a, const cache *c, int q)
 {
     double heads = (double)a->heads, v = (double)a->v_head_dim, kv = (double)a->kv_heads;
     ggml_shape out = ggml_f32(v, heads, n->rows);
+    int keys = copied_cache(n, n->b->k_type, c->cells, kv * (double)a->head_dim), values = copied_cache(n, n->b->v_type, c->cells, kv * v);
     if (n->b->flash) {
         out.bytes += flash_copies(n, c->cells, kv * (double)a->head_dim, kv * v);
-        return V(ggml_graph_op(n->g, false, out, SOURCES(V(q), c->mask)));
+        return V(ggml_graph_op(n->g, false, out, SOURCES(V(q), keys, values, c->mask)));
     }
-    int scores = ggml_graph_op(n->g, false, ggml_f32(c->cells, n->rows, heads), SOURCES(V(q)));
+    int scores = ggml_graph_op(n->g, false, ggml_f32(c->cells, n->rows, heads), SOURCES(keys, V(q)));
     scores = ggml_graph_op(n->g, true, ggml_f32(c->cells, n->rows, heads), SOURCES(scores, c->mask));
-    int o = shaped(n, false, ggml_f32(v, n->rows, heads), scores);
+    int o = ggml_graph_op(n->g, false, ggml_f32(v, n->rows, heads), SOURCES(values, scores));
     return shaped(n, false, ggml_f32(v * heads, n->rows, 1), V(o));
 }
 
@@ -214,28 +256,31 @@ static int turned_back(net *n, const vram_attention *a, int o)
     return V(ggml_graph_op(n->g, false, ggml_f32((double)a->v_head_dim, (double)a->heads, n->rows), SOURCES(cache_of(n, a).v_rotation, V(o))));
 }
 
+/* On the host the row numbers are needed there only */
+static void write_cache(net *n, int x, int ids) { ggml_graph_use(n->g, SOURCES(V(x), on_host(n) ? GGML_NONE : ids)); }
+
 /* q, k, v and the writing of the cache; returns q. With two caches k comes before v (build_attn of _iswa), else after. */
 static int queries(net *n, const vram_attention *a, const cache *c, int x)
 {
     double q_width = (double)(a->heads * a->head_dim) * (a->output_gate ? 2 : 1), k_width = (double)(a->kv_heads * a->head_dim), v_width = (double)(a->kv_heads * a->v_head_dim);
     int q, k = GGML_NONE, v = GGML_NONE;
     if (a->fused_qkv) {
-        int qkv = multiply(n, x, q_width + k_width + v_width);
+        int qkv = multiply_by(n, VRAM_ROLE_OF_QKV, x, q_width + k_width + v_width);
         q = heads_of(n, a, c, V(qkv), (double)a->heads);
         if (!n->two_caches) v = values_of(n, a, c, qkv);
         k = heads_of(n, a, c, V(qkv), (double)a->kv_heads);
         if (n->two_caches) v = values_of(n, a, c, qkv);
     } else {
-        q = heads_of(n, a, c, multiply(n, x, q_width), (double)a->heads);
-        if (!a->shares_cache && !n->two_caches) v = values_of(n, a, c, multiply(n, x, v_width));
+        q = heads_of(n, a, c, multiply_by(n, VRAM_ROLE_OF_QUERY, x, q_width), (double)a->heads);
+        if (!a->shares_cache && !n->two_caches) v = values_of(n, a, c, multiply_by(n, VRAM_ROLE_OF_VALUE, x, v_width));
         if (!a->shares_cache) {
-            int projected = multiply(n, x, k_width);
+            int projected = multiply_by(n, VRAM_ROLE_OF_KEY, x, k_width);
             k = heads_of(n, a, c, projected, (double)a->kv_heads);
-            if (n->two_caches) v = values_of(n, a, c, a->k_is_v ? projected : multiply(n, x, v_width));
+            if (n->two_caches) v = values_of(n, a, c, a->k_is_v ? projected : multiply_by(n, VRAM_ROLE_OF_VALUE, x, v_width));
         }
     }
-    if (k >= 0) ggml_graph_use(n->g, SOURCES(V(k), c->k_ids));
-    if (v >= 0) ggml_graph_use(n->g, SOURCES(V(v), c->v_ids));
+    if (k >= 0) write_cache(n, k, c->k_ids);
+    if (v >= 0) write_cache(n, v, c->v_ids);
     return q;
 }
 
@@ -243,12 +288,12 @@ static int queries(net *n, const vram_attention *a, const cache *c, int x)
 static int gated_queries(net *n, const vram_attention *a, const cache *c, int x, int *wide)
 {
     double k_width = (double)(a->kv_heads * a->head_dim);
-    *wide = multiply(n, x, (double)(2 * a->heads * a->head_dim));
+    *wide = multiply_by(n, VRAM_ROLE_OF_QUERY, x, (double)(2 * a->heads * a->head_dim));
     int q = heads_of(n, a, c, V(*wide), (double)a->heads);
-    int v = values_of(n, a, c, multiply(n, x, (double)(a->kv_heads * a->v_head_dim)));
-    int k = heads_of(n, a, c, multiply(n, x, k_width), (double)a->kv_heads);
-    ggml_graph_use(n->g, SOURCES(V(k), c->k_ids));
-    ggml_graph_use(n->g, SOURCES(V(v), c->v_ids));
+    int v = values_of(n, a, c, multiply_by(n, VRAM_ROLE_OF_VALUE, x, (double)(a->kv_heads * a->v_head_dim)));
+    int k = heads_of(n, a, c, multiply_by(n, VRAM_ROLE_OF_KEY, x, k_width), (double)a->kv_heads);
+    write_cache(n, k, c->k_ids);
+    write_cache(n, v, c->v_ids);
     return q;
 }
 
@@ -270,16 +315,17 @@ static int latent_attention(net *n, const vram_attention *a, int x)
     int latent = same(n, true, shaped(n, true, ggml_f32(rank, n->rows, 1), V(kv)));
     int k_rope = ggml_graph_op(n->g, true, ggml_f32(rope, 1, n->rows), SOURCES(V(kv), POSITIONS));
     int key = ggml_graph_op(n->g, false, ggml_f32(rank + rope, 1, n->rows), SOURCES(V(latent), k_rope));
-    ggml_graph_use(n->g, SOURCES(V(key), c.k_ids));
+    write_cache(n, key, c.k_ids);
+    int keys = copied_cache(n, n->b->k_type, c.cells, rank + rope), copied_values = copied_cache(n, n->b->k_type, c.cells, rank + rope);
     if (n->b->flash) {
         ggml_shape out = ggml_f32(rank, h, n->rows);
         out.bytes += flash_copies(n, c.cells, rank + rope, 0);
-        int o = ggml_graph_op(n->g, false, out, SOURCES(V(query), c.mask));
+        int o = ggml_graph_op(n->g, false, out, SOURCES(V(query), keys, copied_values, c.mask));
         o = shaped(n, false, ggml_f32(v, n->rows, h), V(o));
         return V(shaped(n, false, ggml_f32(v, h, n->rows), V(o)));
     }
-    int values = ggml_graph_op(n->g, false, ggml_typed(vram_format_bytes(n->b->k_type), c.cells, rank, n->b->streams), 0, NULL);
-    int scores = ggml_graph_op(n->g, false, ggml_f32(c.cells, n->rows, h), SOURCES(V(query)));
+    int values = ggml_graph_op(n->g, false, ggml_typed(vram_format_bytes(n->b->k_type), c.cells, rank, n->b->streams), SOURCES(copied_values));
+    int scores = ggml_graph_op(n->g, false, ggml_f32(c.cells, n->rows, h), SOURCES(keys, V(query)));
     scores = ggml_graph_op(n->g, true, ggml_f32(c.cells, n->rows, h), SOURCES(scores, c.mask));
     int o = ggml_graph_op(n->g, false, ggml_f32(rank, n->rows, h), SOURCES(values, scores));
     o = shaped(n, false, ggml_f32(v, n->rows, h), o);
@@ -299,7 +345,7 @@ static int attention_heads(net *n, const vram_attention *a, int x)
 }
 
 /* The heads' output, back to the hidden width */
-static int project(net *n, const vram_attention *a, int heads) { return multiply(n, a->output_gate ? heads : turned_back(n, a, heads), n->hidden); }
+static int project(net *n, const vram_attention *a, int heads) { return multiply_by(n, VRAM_ROLE_OF_ATTENTION_OUTPUT, a->output_gate ? heads : turned_back(n, a, heads), n->hidden); }
 
 /* ------------------------------------------------------------------------------------------------------------- state -- */
 
@@ -474,14 +520,14 @@ static int dense(net *n, vram_ffn_type type, bool fused, double width, int x)
     ggml_shape inner = ggml_f32(width, n->rows, 1);
     int y;
     if (type == VRAM_FFN_PLAIN) {
-        y = same(n, true, multiply(n, x, width));
+        y = same(n, true, multiply_by(n, VRAM_ROLE_OF_UP, x, width));
     } else if (fused) {
-        y = shaped(n, false, inner, multiply(n, x, 2 * width));
+        y = shaped(n, false, inner, multiply_by(n, VRAM_ROLE_OF_UP, x, 2 * width));
     } else {
-        int gate = multiply(n, x, width), up = multiply(n, x, width);
+        int gate = multiply_by(n, VRAM_ROLE_OF_GATE, x, width), up = multiply_by(n, VRAM_ROLE_OF_UP, x, width);
         y = ggml_graph_op(n->g, false, inner, SOURCES(gate, up));
     }
-    return multiply(n, y, n->hidden);
+    return multiply_by(n, VRAM_ROLE_OF_DOWN, y, n->hidden);
 }
 
 /* The fused kernel that chooses experts keeps all that it replaces, until the node behind it; it knows only some numbers of experts. */
@@ -515,7 +561,7 @@ static choice choose(net *n, const vram_ffn *f, int x)
     ggml_shape all = ggml_f32(e, t, 1), some = ggml_f32(used, t, 1), one = ggml_f32(1, t, 1);
     bool fused = fused_choice(n, f);
     int keep[GGML_MAX_SOURCES], kept = 0; /* at most nine */
-    int logits = multiply(n, x, e), selection;
+    int logits = multiply_by(n, VRAM_ROLE_OF_FULL, x, e), selection;
     int probabilities = trait(n, SOFTMAX_AFTER) ? same(n, true, logits) : same(n, true, logits);
     selection = probabilities;
     if (f->router_bias) selection = same(n, true, probabilities);
@@ -558,18 +604,18 @@ static int experts(net *n, const vram_ffn *f, int x, choice c, bool scaled)
         x = V(x);
     }
     if (f->type == VRAM_FFN_PLAIN) {
-        y = same(n, true, ggml_graph_op(n->g, false, inner, SOURCES(x, V(c.chosen))));
+        y = same(n, true, multiply_experts(n, VRAM_ROLE_OF_UP, x, c.chosen, in, width));
     } else if (trait(n, NO_SPLIT_GATE)) {
-        int both = ggml_graph_op(n->g, false, ggml_f32(2 * width, used, t), SOURCES(x, V(c.chosen)));
+        int both = multiply_experts(n, VRAM_ROLE_OF_UP, x, c.chosen, in, 2 * width);
         y = ggml_graph_op(n->g, false, inner, SOURCES(V(both), V(both)));
     } else {
-        int gate = ggml_graph_op(n->g, false, inner, SOURCES(x, V(c.chosen)));
+        int gate = multiply_experts(n, VRAM_ROLE_OF_GATE, x, c.chosen, in, width);
         if (f->expert_bias) gate = ggml_graph_op(n->g, true, inner, SOURCES(gate, V(c.chosen)));
-        int up = ggml_graph_op(n->g, false, inner, SOURCES(x, V(c.chosen)));
+        int up = multiply_experts(n, VRAM_ROLE_OF_UP, x, c.chosen, in, width);
         if (f->expert_bias) up = ggml_graph_op(n->g, true, inner, SOURCES(up, V(c.chosen)));
         y = ggml_graph_op(n->g, false, inner, SOURCES(gate, up));
     }
-    int down = ggml_graph_op(n->g, false, outer, SOURCES(y, V(c.chosen)));
+    int down = multiply_experts(n, VRAM_ROLE_OF_DOWN, y, c.chosen, width, in);
     if (f->expert_bias) down = ggml_graph_op(n->g, true, outer, SOURCES(down, V(c.chosen)));
     int scale = GGML_NONE, unscaled = down;
     if (scaled) {
@@ -590,7 +636,7 @@ static int shared_expert(net *n, const vram_ffn *f, int x)
 {
     int y = dense(n, f->type, false, (double)f->shared_width, x);
     if (!f->shared_gate) return y;
-    int gate = same(n, true, multiply(n, x, 1));
+    int gate = same(n, true, multiply_by(n, VRAM_ROLE_OF_FULL, x, 1));
     return ggml_graph_op(n->g, true, n->g->tensor[y].of, SOURCES(y, gate));
 }
 
@@ -733,12 +779,14 @@ static void walk(net *n)
     if (trait(n, SCALED_EMBEDDINGS)) ggml_graph_run(n->g, same(n, true, STREAM), GGML_NONE);
     for (n->layer = 0; n->layer < n->m->layers; n->layer++) {
         const vram_layer *l = layer_at(n, n->layer);
+        if (!on_host(n)) ggml_graph_allocate_inputs(n->g);
         n->carried = GGML_NONE;
         n->carried_made = false;
         n->picked = GGML_NONE;
         int stream = l->parallel && l->attention.type != VRAM_MIXER_NONE ? parallel_layer(n, l) : plain_layer(n, l);
         ggml_graph_run(n->g, stream, n->carried);
     }
+    ggml_graph_allocate_inputs(n->g);
     head(n, STREAM);
 }
 
@@ -784,7 +832,7 @@ double llama_graph_bytes(ggml_graph *graph, const vram_model *model, const llama
     rotations(&n, K_ROTATION, V_ROTATION);
     rotations(&n, WINDOW_K_ROTATION, WINDOW_V_ROTATION);
     walk(&n);
-    ggml_graph_allocate_inputs(graph);
+    ggml_graph_second_pass(graph);
     walk(&n);
     return graph->failed ? 0 : graph->high;
 }

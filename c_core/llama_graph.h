@@ -4,6 +4,9 @@
 
 #include "ggml_graph.h"
 
+/* Type of each weight of a layer in the file, by what it is */
+typedef struct { unsigned char type[VRAM_MAX_LAYERS][VRAM_ROLE_OF_COUNT]; } llama_weights;
+
 typedef struct {
     double tokens;             /* of the largest micro-batch */
     double outputs;            /* rows of logits */
@@ -13,6 +16,8 @@ typedef struct {
     bool two_caches;           /* windowed layers have a cache of their own */
     bool flash;
     vram_format k_type, v_type;
+    int64_t host_layers;       /* the first layers, which stay in host memory */
+    const llama_weights *weights; /* of theirs */
 } llama_batch;
 
 /* Bytes of the buffer, 0 when the graph was too large for the tables. The graph is working space. */
