@@ -122,14 +122,29 @@ static bool take_over(ggml_graph *g, const ggml_op *op)
     return false;
 }
 
-/* Inputs that the operations up to the next copy are the first to read */
-static void allocate_read(ggml_graph *g, int from)
+/* Inputs that the operations up to the next copy are the first to read. False: there are none. */
+static bool allocate_read(ggml_graph *g, int from)
 {
-    for (int i = from; i < g->ops && !g->op[i].copy; i++)
+    bool any = false;
+    for (int i = from; i < g->ops && !g->op[i].copy && !(i > from && g->op[i].splits); i++)
         for (int j = 0; j < g->op[i].sources; j++) {
             int id = g->op[i].source[j] < 0 ? GGML_NONE : g->op[i].source[j] & ~GGML_VIEW;
-            if (id >= 0 && id < GGML_MAX_INPUTS && g->tensor[id].waiting) allocate_input(g, id);
+            if (id < 0 || id >= GGML_MAX_INPUTS || !g->tensor[id].waiting) continue;
+            allocate_input(g, id);
+            any = true;
         }
+    return any;
+}
+
+/* The next copy, unless another split comes first, is made now. */
+static void copy_ahead(ggml_graph *g, int from)
+{
+    for (int i = from + 1; i < g->ops && !g->op[i].splits; i++) {
+        if (!g->op[i].copy) continue;
+        allocate(g, &g->tensor[g->op[i].result]);
+        g->op[i].result = GGML_NONE;
+        return;
+    }
 }
 
 static void run_op(ggml_graph *g, const ggml_op *op)
@@ -204,6 +219,8 @@ int ggml_graph_copy(ggml_graph *g, double bytes)
     return result;
 }
 
+void ggml_graph_split(ggml_graph *g) { g->op[g->ops - 1].splits = true; }
+
 void ggml_graph_use(ggml_graph *g, int sources, const int source[]) { next_op(g, sources, source); }
 
 static void carry(ggml_graph *g, int tensor, int slot)
@@ -220,7 +237,9 @@ void ggml_graph_run(ggml_graph *g, int stream, int carried)
     if (stream >= 0) g->tensor[stream].readers++;
     if (carried >= 0) g->tensor[carried].readers++;
     for (int i = 0; i < g->ops && !g->counting; i++) {
-        if (!g->op[i].copy && (i == 0 || g->op[i - 1].copy)) allocate_read(g, i);
+        bool first = i == 0 || g->op[i - 1].copy || g->op[i].splits;
+        bool inputs = !g->op[i].copy && first && allocate_read(g, i);
+        if (g->op[i].splits && !inputs) copy_ahead(g, i);
         run_op(g, &g->op[i]);
     }
     carry(g, stream, GGML_STREAM);

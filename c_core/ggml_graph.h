@@ -39,6 +39,7 @@ typedef struct {
     int result;             /* GGML_NONE: writes into a cache, or only keeps its sources alive */
     bool in_place;
     bool copy;              /* from host memory, at the start of a split */
+    bool splits;            /* starts a split without a copy of its own: the next copy, if no input came with it, is made at its start */
     int sources;
     int source[GGML_MAX_SOURCES];
 } ggml_op;
@@ -68,6 +69,8 @@ void ggml_graph_input(ggml_graph *graph, int input, ggml_shape shape);
 /* A copy of something in host memory, which the next operations read: they are a split of the graph, at whose start copies and then the inputs that
  * nobody has read before are allocated. */
 int ggml_graph_copy(ggml_graph *graph, double bytes);
+/* The last operation starts a split: it reads a weight in host memory whose copy is among the inputs. */
+void ggml_graph_split(ggml_graph *graph);
 /* One operation more; returns the tensor that it makes. Sources are ids, perhaps with GGML_VIEW, or GGML_NONE. */
 int ggml_graph_op(ggml_graph *graph, bool in_place, ggml_shape shape, int sources, const int source[]);
 /* Sources live until here; nothing is made (caches are written, or a fused kernel still reads). */

@@ -13,7 +13,7 @@ enum {
     STREAM = GGML_STREAM, CARRIED = GGML_CARRIED, POSITIONS, OUTPUT_IDS,
     K_IDS, V_IDS, MASK, K_ROTATION, V_ROTATION,
     WINDOW_K_IDS, WINDOW_V_IDS, WINDOW_MASK, WINDOW_K_ROTATION, WINDOW_V_ROTATION,
-    STATE_IDS, OTHER_STATE_IDS, QUERY_SCALES
+    STATE_IDS, OTHER_STATE_IDS, QUERY_SCALES, ROTARY_FACTORS
 };
 
 /* How a family departs from Llama */
@@ -194,7 +194,9 @@ static int heads_of(net *n, const vram_attention *a, const cache *c, int from, d
     if (wide) x = V(same(n, true, shaped(n, true, n->g->tensor[from & ~GGML_VIEW].of, from)));
     if (by_head) x = shaped(n, n->m->norm == VRAM_NORM_RMS, shape, x);
     if (by_head && !bare) x = same(n, true, x);
-    if (rotary(n, a)) x = ggml_graph_op(n->g, true, shape, SOURCES(x, POSITIONS));
+    bool factors = rotary(n, a) && on_host(n) && n->m->rotary_factors > 0;
+    if (rotary(n, a)) x = ggml_graph_op(n->g, true, shape, SOURCES(x, POSITIONS, factors ? ROTARY_FACTORS : GGML_NONE));
+    if (factors) ggml_graph_split(n->g);
     if (late && rotary(n, a) && a->qk_norm != VRAM_QK_NORM_NONE) x = shaped(n, true, shape, x);
     if (heads == (double)a->heads && trait(n, SCALED_QUERIES) && !rotary(n, a)) x = ggml_graph_op(n->g, true, shape, SOURCES(x, QUERY_SCALES));
     bool slice = a->fused_qkv && !by_head && !rotary(n, a);
@@ -775,18 +777,19 @@ static void head(net *n, int stream)
 static void walk(net *n)
 {
     n->rows = n->tokens;
+    n->layer = 0;
+    if (!on_host(n)) ggml_graph_allocate_inputs(n->g);
     if (n->m->embedding_norm) ggml_graph_run(n->g, norm_rows(n, STREAM), GGML_NONE);
     if (trait(n, SCALED_EMBEDDINGS)) ggml_graph_run(n->g, same(n, true, STREAM), GGML_NONE);
     for (n->layer = 0; n->layer < n->m->layers; n->layer++) {
         const vram_layer *l = layer_at(n, n->layer);
-        if (!on_host(n)) ggml_graph_allocate_inputs(n->g);
         n->carried = GGML_NONE;
         n->carried_made = false;
         n->picked = GGML_NONE;
         int stream = l->parallel && l->attention.type != VRAM_MIXER_NONE ? parallel_layer(n, l) : plain_layer(n, l);
         ggml_graph_run(n->g, stream, n->carried);
+        if (n->layer + 1 >= n->b->host_layers) ggml_graph_allocate_inputs(n->g);
     }
-    ggml_graph_allocate_inputs(n->g);
     head(n, STREAM);
 }
 
@@ -826,6 +829,7 @@ double llama_graph_bytes(ggml_graph *graph, const vram_model *model, const llama
     ggml_graph_input(graph, OUTPUT_IDS, ggml_typed(4, batch->outputs, 1, 1));
     ggml_graph_input(graph, STATE_IDS, ggml_typed(4, batch->sequences, 1, 1));
     ggml_graph_input(graph, OTHER_STATE_IDS, ggml_typed(4, 0, 1, 1));
+    ggml_graph_input(graph, ROTARY_FACTORS, ggml_f32((double)model->rotary_factors, 1, 1));
     ggml_graph_input(graph, QUERY_SCALES, ggml_f32(n.tokens, 1, 1));
     cache_inputs(&n, K_IDS, V_IDS, MASK, batch->cells);
     cache_inputs(&n, WINDOW_K_IDS, WINDOW_V_IDS, WINDOW_MASK, batch->window_cells);
