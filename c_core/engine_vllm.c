@@ -1,9 +1,561 @@
-/* engine_vllm.c -- what vLLM allocates at start-up, and how many tokens its cache holds. */
+/* engine_vllm.c -- what vLLM allocates at start-up, and how many tokens its cache then holds.
+ *
+ *     cache = utilization * total - weights - buffers of the runner - activation peak of the profile run - CUDA graphs
+ *
+ * Rules of 0.33 (v1/worker/gpu_worker.py determine_available_memory, v1/worker/gpu/model_runner.py, v1/core/kv_cache_planning.py) and of the V0 engine
+ * of 0.8 and before (worker/model_runner.py profile_run). The profile run is one pass of T = max_num_batched_tokens tokens without the attention
+ * kernel, then the sampler for S = max_num_seqs rows: the peak is the fuller of the two. The experts' workspace and the sampler's rows stay.
+ * Left out: kernels that the driver loads while profiling, whole segments of the allocator beyond their tensors (tens of MiB). */
 #include "core.h"
+
+#include <string.h>
+
+static const double MIB = 1048576;
+
+typedef struct {
+    const vram_scenario *s;
+    const vram_model *m;
+    double T, S, L, h, V, b, ranks, h_bytes; /* tokens and rows of the profile run, context, widths; b: bytes of the compute type */
+    bool v0, graphs;
+} vllm;
+
+static vllm open_vllm(const vram_scenario *s)
+{
+    vllm v = {.s = s, .m = &s->model};
+    v.T = (double)s->vllm.max_num_batched_tokens;
+    v.S = vram_min((double)s->vllm.max_num_seqs, v.T);
+    v.L = (double)s->context;
+    v.h = (double)s->model.hidden;
+    v.V = vram_round_up((double)s->model.vocab, 64);
+    v.b = vram_compute_bytes(s);
+    v.ranks = (double)s->parallel.tensor;
+    v.v0 = s->vllm.engine == VRAM_VLLM_V0;
+    v.graphs = s->vllm.cuda_graphs > 0;
+    return v;
+}
+
+static bool is(const vram_model *m, const char *const types[])
+{
+    for (int i = 0; types[i]; i++)
+        if (strcmp(m->model_type, types[i]) == 0) return true;
+    return false;
+}
+
+static vram_entry *add(vram_report *report, vram_component component, vram_what what, vram_certainty kind, unsigned phases)
+{
+    return vram_add(report, VRAM_ROLE_MODEL, component, what, kind, VRAM_SOURCE_VLLM, phases);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ weights -- */
+
+static double rotary_width(const vram_attention *a)
+{
+    if (a->type == VRAM_MIXER_NONE) return 0;
+    return a->type == VRAM_MIXER_MLA ? (double)a->qk_rope_head_dim : a->rotary_dim > 0 ? (double)a->rotary_dim : (double)a->head_dim;
+}
+
+/* vocab_parallel_embedding.py pads words to 64; rotary_embedding/base.py keeps cosines and sines of every position of the config, a table for each
+ * kind of rotation (local and global layers of Gemma 3 have one each); mla_attention.py keeps kv_b_proj absorbed into two batched matrices besides. */
+static void extra_weights(const vllm *v, vram_report *report)
+{
+    const vram_model *m = v->m;
+    double pad = v->V - (double)m->vocab, tables[2] = {0, 0}, width[2] = {0, 0};
+    vram_entry *e = add(report, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_PADDING, VRAM_EXACT, VRAM_PHASES_INFERENCE);
+    vram_times(vram_times(vram_times(vram_times(e, VRAM_SYMBOL_COPIES, m->tied ? 1 : 2), VRAM_SYMBOL_ROWS, vram_ceil_div(pad, v->ranks)), VRAM_SYMBOL_HIDDEN, v->h), VRAM_SYMBOL_BYTES_PER_PARAMETER, v->b);
+    for (int k = 0; k < m->kinds && m->position == VRAM_POSITION_ROTARY; k++) {
+        const vram_attention *a = &m->kind[k].attention;
+        int local = a->window > 0 && m->local_rotary;
+        if (rotary_width(a) > width[local]) width[local] = rotary_width(a), tables[local] = 1;
+        if (a->type != VRAM_MIXER_MLA) continue;
+        double layers = 0;
+        for (int64_t i = 0; i < m->layers; i++) layers += m->layer_kind[i] == k;
+        e = add(report, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ABSORBED_PROJECTIONS, VRAM_EXACT, VRAM_PHASES_INFERENCE);
+        vram_times(vram_times(e, VRAM_SYMBOL_LAYERS, vram_ceil_div(layers, (double)v->s->parallel.pipeline)), VRAM_SYMBOL_HEADS, vram_ceil_div((double)a->heads, v->ranks));
+        vram_times(vram_times(vram_times(e, VRAM_SYMBOL_HEAD_DIM, (double)(a->qk_nope_head_dim + a->v_head_dim)), VRAM_SYMBOL_WIDTH, (double)a->kv_lora_rank), VRAM_SYMBOL_BYTES_PER_PARAMETER, v->b);
+    }
+    for (int t = 0; t < 2; t++) {
+        e = add(report, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ROTARY_TABLES, VRAM_EXACT, VRAM_PHASES_INFERENCE);
+        vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCE, tables[t] * (double)m->max_positions), VRAM_SYMBOL_WIDTH, width[t]);
+        vram_times(e, VRAM_SYMBOL_BYTES_PER_ELEMENT, v->b);
+    }
+}
+
+/* A tensor as vLLM holds it: query, key and value in one, gate and up in one, and so on; payload and scales apart. */
+typedef struct { vram_allocator a; double tensors; const vllm *v; const vram_format_row *format; } loading;
+
+static bool packed(const vram_format_row *f, const vram_tensor *t)
+{
+    bool matrix = (t->linear || t->stacked) && !t->bias && !t->buffer && t->part != VRAM_PART_HEAD && t->part != VRAM_PART_EMBEDDING && t->part != VRAM_PART_ROUTER;
+    if (f->scheme == VRAM_SCHEME_NONE) return false;
+    return matrix && (f->scheme != VRAM_SCHEME_MXFP4 || t->part == VRAM_PART_EXPERT);
+}
+
+static void take(loading *l, double bytes)
+{
+    if (bytes <= 0) return;
+    vram_allocator_take(&l->a, bytes);
+    l->tensors += bytes;
+}
+
+static void take_numbers(loading *l, double numbers, bool in_format)
+{
+    const vram_format_row *f = l->format;
+    if (!in_format) {
+        take(l, numbers * (f->scheme == VRAM_SCHEME_NONE ? f->block_bytes / f->block : l->v->b));
+        return;
+    }
+    take(l, numbers / f->block * f->block_bytes);
+    if (f->group > 0) take(l, numbers / f->group * f->scale_bytes);
+}
+
+/* cos and sin of every position: made in fp32, kept in the compute type; what they leave free is found by the tensors after them */
+static void take_rotary(loading *l, double width)
+{
+    double positions = (double)l->v->m->max_positions, half = positions * width / 2 * 4;
+    if (half <= 0 || l->v->m->position != VRAM_POSITION_ROTARY) return;
+    double blocks[4];
+    for (int i = 0; i < 4; i++) blocks[i] = vram_allocator_take(&l->a, i < 3 ? half : 2 * half);
+    take(l, positions * width * l->v->b);
+    for (int i = 0; i < 4; i++) vram_allocator_give(&l->a, blocks[i]);
+}
+
+static bool merges(const vram_tensor *a, const vram_tensor *b)
+{
+    if (a->kind != b->kind || a->part != b->part || a->linear != b->linear || a->bias != b->bias || a->columns != b->columns || a->stacked || b->stacked) return false;
+    bool rows = a->shard == VRAM_SHARD_ROWS || a->shard == VRAM_SHARD_KV_ROWS, other = b->shard == VRAM_SHARD_ROWS || b->shard == VRAM_SHARD_KV_ROWS;
+    return a->linear && rows && other;
+}
+
+static double numbers_of(const loading *l, const vram_tensor *t)
+{
+    return vram_rank_tensor_params(l->v->s, l->v->m, t) / vram_ceil_div((double)t->layers, t->kind < 0 ? 1 : (double)l->v->s->parallel.pipeline);
+}
+
+/* The tensors of one layer or outside; -1: the embedding, -2: after the layers */
+static void take_kind(loading *l, int kind, bool first_layer)
+{
+    const vram_model *m = l->v->m;
+    bool rotary = !first_layer;
+    for (int i = 0; i < m->tensors; i++) {
+        const vram_tensor *t = &m->tensor[i];
+        bool outside = t->kind < 0, embedding = t->part == VRAM_PART_EMBEDDING;
+        if (outside ? kind != (embedding ? -1 : -2) : t->kind != kind) continue;
+        if (!rotary && t->part != VRAM_PART_ATTENTION && t->part != VRAM_PART_NORM) {
+            take_rotary(l, rotary_width(&m->kind[kind].attention));
+            rotary = true;
+        }
+        double numbers = numbers_of(l, t);
+        while (i + 1 < m->tensors && merges(t, &m->tensor[i + 1])) numbers += numbers_of(l, &m->tensor[++i]);
+        if (outside && m->tensor[i].shard == VRAM_SHARD_VOCABULARY) numbers *= l->v->V / (double)m->vocab;
+        take_numbers(l, numbers, packed(l->format, t));
+    }
+}
+
+/* _scoped_allocator_max_split(20): blocks above 20 MiB are whole 2 MiB pages and stay whole */
+static void rounding(const vllm *v, vram_report *report)
+{
+    int format = v->s->weights == VRAM_FORMAT_NATIVE ? (v->m->native >= 0 ? v->m->native : VRAM_FORMAT_BF16) : v->s->weights;
+    loading l = {.v = v, .format = vram_format_get(format)};
+    if (v->m->params_override > 0 || l.format->scheme == VRAM_SCHEME_GGUF) return;
+    l.a.max_split = v->v0 ? 0 : 20 * MIB;
+    take_kind(&l, -1, false);
+    int64_t layers = (int64_t)vram_ceil_div((double)v->m->layers, (double)v->s->parallel.pipeline);
+    for (int64_t i = 0; i < layers; i++) take_kind(&l, v->m->layer_kind[i], i == 0);
+    take_kind(&l, -2, false);
+    vram_times(add(report, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_MODELLED, VRAM_PHASES_INFERENCE), VRAM_SYMBOL_BYTES, vram_max(0, l.a.allocated - l.tensors));
+}
+
+/* ------------------------------------------------------------------------------------------- buffers of the runner (0.33) -- */
+
+/* v1/worker/gpu/sample/penalties.py: a count for each row and word, a bit mask; structured_outputs.py: another mask; logit_bias.py, bad_words.py,
+ * logprob.py: 17,924 bytes a row; input_batch.py: 12 bytes a token; cuBLAS's workspace. */
+static void runner_buffers(const vllm *v, vram_report *report)
+{
+    double words = (double)v->m->vocab;
+    if (v->v0) return;
+    vram_component c = VRAM_COMPONENT_ENGINE_BUFFERS;
+    vram_entry *e = add(report, c, VRAM_WHAT_PENALTY_COUNTS, VRAM_EXACT, VRAM_PHASES_INFERENCE);
+    vram_times(vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCES, v->S), VRAM_SYMBOL_VOCABULARY, words), VRAM_SYMBOL_BYTES_PER_ELEMENT, 4);
+    e = add(report, c, VRAM_WHAT_TOKEN_MASKS, VRAM_EXACT, VRAM_PHASES_INFERENCE);
+    vram_times(vram_times(vram_times(vram_times(e, VRAM_SYMBOL_COPIES, 2), VRAM_SYMBOL_SEQUENCES, v->S), VRAM_SYMBOL_WIDTH, vram_ceil_div(words, 32)), VRAM_SYMBOL_BYTES_PER_ELEMENT, 4);
+    e = add(report, c, VRAM_WHAT_SAMPLING_STATE, VRAM_EXACT, VRAM_PHASES_INFERENCE);
+    vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCES, v->S), VRAM_SYMBOL_BYTES, 17924);
+    e = add(report, c, VRAM_WHAT_INPUT_IDS, VRAM_EXACT, VRAM_PHASES_INFERENCE);
+    vram_times(vram_times(e, VRAM_SYMBOL_TOKENS, v->T), VRAM_SYMBOL_BYTES, 12);
+}
+
+/* --------------------------------------------------------------------------------------------------------- activation -- */
+
+typedef struct { double width, hidden; vram_what what; } forward; /* numbers a token: of a mixer or an MLP, and copies of the hidden width */
+
+/* Hidden-sized tensors alive beside the MLP: embedding's output or residual, the layer's, the norm's; some families hold one or two more. */
+static double hidden_copies(const vllm *v)
+{
+    static const char *const four[] = {"qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "granite", "exaone4", "smollm3", "seed_oss", "mimo", NULL};
+    static const char *const five[] = {"gemma", "gemma2", "gemma3", "gemma3_text", "gemma3n", "gemma3n_text", "gemma4", "gemma4_text", "gemma4_unified_text", "cohere2", "qwen3_5", "qwen3_5_text",
+                                       "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_next", "granitemoehybrid", NULL};
+    if (v->graphs) return 3; /* compiled: the others are fused away */
+    return is(v->m, four) ? 4 : is(v->m, five) ? 5 : 3;
+}
+
+static forward plain_mlp(const vllm *v, double width)
+{
+    static const char *const three[] = {"bloom", "gptj", "falcon", "mpt", NULL}, *const six[] = {"gpt2", NULL}, *const written_out[] = {"phi", NULL};
+    double hidden = is(v->m, three) ? 3 : is(v->m, six) ? 6 : 4;
+    double copies = is(v->m, written_out) ? 4 : v->graphs && strcmp(v->m->model_type, "opt") == 0 ? 1 : 2;
+    return (forward){copies * width, hidden, VRAM_WHAT_MLP_ACTIVATIONS};
+}
+
+static forward mlp_of(const vllm *v, const vram_ffn *f, double width)
+{
+    double i = vram_ceil_div(width, v->ranks);
+    return f->type == VRAM_FFN_PLAIN ? plain_mlp(v, i) : (forward){3 * i, hidden_copies(v), VRAM_WHAT_MLP_ACTIVATIONS};
+}
+
+static forward attention_of(const vllm *v, const vram_attention *a)
+{
+    double heads = vram_ceil_div((double)a->heads, v->ranks), kv = vram_kv_heads_on_rank((double)a->kv_heads, v->ranks) * (double)a->head_dim;
+    double q = heads * (double)a->head_dim, normed = a->qk_norm == VRAM_QK_NORM_NONE ? 0 : q + kv;
+    if (a->type == VRAM_MIXER_MLA) {
+        double r = (double)a->kv_lora_rank, rope = (double)a->qk_rope_head_dim;
+        return (forward){heads * (double)(a->qk_nope_head_dim + a->qk_rope_head_dim) + 2 * (r + rope) + 2 * r + heads * (double)a->v_head_dim + (double)a->q_lora_rank, 3, VRAM_WHAT_ATTENTION_ACTIVATIONS};
+    }
+    if (a->output_gate) q *= 2;
+    return (forward){2 * q + 2 * kv + normed, 3, VRAM_WHAT_ATTENTION_ACTIVATIONS};
+}
+
+/* mamba_mixer.py: 2 inner in, one made contiguous, and one beside; mamba_mixer2.py: projections, output, and a gated norm in fp32 where there are groups */
+static forward state_of(const vllm *v, const vram_state *x)
+{
+    vram_state_shape shape = vram_state_size(x);
+    double inner = vram_ceil_div(shape.channels, v->ranks), conv = vram_ceil_div(shape.conv_channels, v->ranks);
+    switch (x->type) {
+    case VRAM_STATE_MAMBA1: return (forward){3 * inner, 4, VRAM_WHAT_STATE_MIXER};
+    case VRAM_STATE_MAMBA2: {
+        double in = inner + conv + (double)x->heads;
+        double norm = x->groups > 1 ? 4 * inner * 2 / v->b : 2 * conv;
+        return (forward){in + inner + norm, 2, VRAM_WHAT_STATE_MIXER};
+    }
+    case VRAM_STATE_SHORT_CONV: return (forward){4 * conv, 3, VRAM_WHAT_STATE_MIXER};
+    default: return (forward){conv + 2 * inner, 4, VRAM_WHAT_STATE_MIXER};
+    }
+}
+
+static double numbers(const vllm *v, forward f) { return f.width + f.hidden * v->h; }
+
+static forward fuller(const vllm *v, forward a, forward b) { return numbers(v, b) > numbers(v, a) ? b : a; }
+
+/* The fullest module of a layer. */
+static forward layer_of(const vllm *v, const vram_layer *l)
+{
+    forward most = {0, 3, VRAM_WHAT_HIDDEN_STATES};
+    if (l->attention.type != VRAM_MIXER_NONE) most = fuller(v, most, attention_of(v, &l->attention));
+    if (l->state.type != VRAM_STATE_NONE) most = fuller(v, most, state_of(v, &l->state));
+    if (l->ffn.width > 0) most = fuller(v, most, mlp_of(v, &l->ffn, (double)l->ffn.width));
+    if (l->ffn.shared_width > 0) {
+        forward shared = mlp_of(v, &l->ffn, (double)l->ffn.shared_width);
+        shared.hidden = 4;
+        most = fuller(v, most, shared);
+    }
+    return most;
+}
+
+/* modular_kernel.py _allocate_buffers: top_k rows a token, as wide as the experts' widest product and their widest input */
+static double expert_workspace(const vllm *v, const vram_ffn *f)
+{
+    double m = vram_ceil_div((double)f->expert_width, v->ranks), up = f->type == VRAM_FFN_GATED ? 2 * m : m, in = (double)(f->latent_width ? f->latent_width : v->m->hidden);
+    return f->experts > 0 ? (double)f->experts_per_token * (vram_max(m, in) + vram_max(up, in)) : 0;
+}
+
+/* Blocks above the split limit are whole 2 MiB. */
+static double block(double bytes) { return bytes > 20 * MIB ? vram_round_up(bytes, 2 * MIB) : vram_round_up(bytes, 512); }
+
+/* mla_attention.py: the context of w tokens projected up to all heads */
+static double latent_context(const vllm *v)
+{
+    for (int k = 0; k < v->m->kinds; k++) {
+        const vram_attention *a = &v->m->kind[k].attention;
+        if (a->type != VRAM_MIXER_MLA) continue;
+        double tokens = vram_min(65536, vram_max(8 * v->L, 4 * (double)v->s->vllm.max_num_seqs * (double)v->s->vllm.block_size));
+        return tokens * vram_ceil_div((double)a->heads, v->ranks) * (double)(a->qk_nope_head_dim + a->v_head_dim) * v->b;
+    }
+    return 0;
+}
+
+static double power_of_two(double n)
+{
+    double p = 1;
+    while (p < n) p *= 2;
+    return p;
+}
+
+/* topk_topp_triton.py: a row of fp32 words for each multiprocessor, or each sequence */
+static double sampler_rows(const vllm *v)
+{
+    double sms = v->s->gpu.multiprocessors > 0 ? v->s->gpu.multiprocessors : 108;
+    return v->v0 ? 0 : vram_min(sms, power_of_two(v->S));
+}
+
+typedef struct { forward most; double workspace, before; } profile; /* before: bytes of the dense layers before the first with experts */
+
+static profile profile_run(const vllm *v)
+{
+    profile p = {.most = {0, 3, VRAM_WHAT_HIDDEN_STATES}};
+    bool experts = false;
+    int64_t layers = (int64_t)vram_ceil_div((double)v->m->layers, (double)v->s->parallel.pipeline);
+    for (int64_t i = 0; i < layers; i++) {
+        const vram_layer *l = &v->m->kind[v->m->layer_kind[i]];
+        forward f = layer_of(v, l);
+        if (l->ffn.experts > 0) experts = true;
+        if (experts || v->m->kinds == 1) p.most = fuller(v, p.most, f);
+        else p.before = vram_max(p.before, numbers(v, f));
+        p.workspace = vram_max(p.workspace, expert_workspace(v, &l->ffn));
+    }
+    bool none = p.workspace <= 0;
+    if (!none) return p;
+    for (int64_t i = 0; i < layers; i++) p.most = fuller(v, p.most, layer_of(v, &v->m->kind[v->m->layer_kind[i]]));
+    p.before = 0;
+    return p;
+}
+
+static void add_forward(const vllm *v, forward f, double context, vram_report *report)
+{
+    unsigned phase = VRAM_BIT(VRAM_PHASE_PREFILL);
+    vram_entry *e = add(report, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_HIDDEN_STATES, VRAM_MODELLED, phase);
+    vram_times(vram_times(vram_times(vram_times(e, VRAM_SYMBOL_TOKENS, v->T), VRAM_SYMBOL_COPIES, f.hidden), VRAM_SYMBOL_HIDDEN, v->h), VRAM_SYMBOL_BYTES_PER_ELEMENT, v->b);
+    e = add(report, VRAM_COMPONENT_ACTIVATIONS, f.what, VRAM_MODELLED, phase);
+    vram_times(vram_times(vram_times(e, VRAM_SYMBOL_TOKENS, v->T), VRAM_SYMBOL_WIDTH, f.width), VRAM_SYMBOL_BYTES_PER_ELEMENT, v->b);
+    vram_times(add(report, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_EXPANDED_CONTEXT, VRAM_MODELLED, phase), VRAM_SYMBOL_BYTES, context);
+}
+
+/* Logits of S rows, their fp32 copy, blocks of top log-probabilities; T hidden states are kept the while. V0: 38.3 bytes a row and word (logits in 16
+ * and 32 bit, sorted values and indices, masks, softmax and log-softmax). */
+static double sampler_bytes(const vllm *v)
+{
+    if (v->v0) return v->T * v->h * v->b + 38.3 * v->S * v->V;
+    return block(v->T * v->h * v->b) + block(v->S * v->h * v->b) + block(v->S * v->V * v->b) + block(v->S * v->V * 4) + 12 * v->S * v->V / 1024;
+}
+
+static void add_sampler(const vllm *v, bool hidden, unsigned phases, vram_report *report)
+{
+    vram_entry *e;
+    if (hidden) {
+        e = add(report, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_HIDDEN_STATES, VRAM_MODELLED, phases);
+        vram_times(vram_times(vram_times(e, VRAM_SYMBOL_ROWS, v->T + v->S), VRAM_SYMBOL_HIDDEN, v->h), VRAM_SYMBOL_BYTES_PER_ELEMENT, v->b);
+    }
+    e = add(report, VRAM_COMPONENT_LOGITS, VRAM_WHAT_LOGITS, VRAM_MODELLED, phases);
+    vram_times(vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCES, v->S), VRAM_SYMBOL_VOCABULARY, v->V), VRAM_SYMBOL_BYTES_PER_ELEMENT, v->v0 ? 38.3 : v->b + 4);
+    if (!v->v0) vram_times(add(report, VRAM_COMPONENT_LOGITS, VRAM_WHAT_LOG_PROBABILITIES, VRAM_MODELLED, phases), VRAM_SYMBOL_BYTES, vram_ceil_div(12 * v->S * v->V, 1024));
+}
+
+/* Returns what the profile run raises the peak by. */
+static double activation(const vllm *v, vram_report *report)
+{
+    profile p = profile_run(v);
+    double rows = sampler_rows(v), kept = block(rows * v->V * 4), work = block(v->T * p.workspace * v->b), context = latent_context(v);
+    double forward_bytes = v->T * numbers(v, p.most) * v->b + context, sampler = sampler_bytes(v) + kept, before = v->T * p.before * v->b;
+    unsigned serving = VRAM_BIT(VRAM_PHASE_PREFILL) | VRAM_BIT(VRAM_PHASE_DECODE);
+    bool early = before > work + vram_max(forward_bytes, sampler), forwards = forward_bytes > sampler;
+    unsigned kept_in = (early || forwards) && !early ? VRAM_BIT(VRAM_PHASE_DECODE) : early ? VRAM_BIT(VRAM_PHASE_DECODE) : serving;
+    vram_entry *e = add(report, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_EXPERT_WORKSPACE, VRAM_EXACT, early ? VRAM_BIT(VRAM_PHASE_DECODE) : serving);
+    vram_times(vram_times(vram_times(e, VRAM_SYMBOL_TOKENS, v->T), VRAM_SYMBOL_WIDTH, p.workspace), VRAM_SYMBOL_BYTES_PER_ELEMENT, v->b);
+    e = add(report, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_SAMPLER_ROWS, VRAM_EXACT, kept_in);
+    vram_times(vram_times(vram_times(e, VRAM_SYMBOL_ROWS, rows), VRAM_SYMBOL_VOCABULARY, v->V), VRAM_SYMBOL_BYTES_PER_ELEMENT, 4);
+    if (early) add_forward(v, (forward){p.before * 1 - 3 * v->h, 3, VRAM_WHAT_MLP_ACTIVATIONS}, 0, report);
+    else if (forwards) add_forward(v, p.most, context, report);
+    else add_sampler(v, true, VRAM_BIT(VRAM_PHASE_PREFILL), report);
+    if (!v->v0) add_sampler(v, false, VRAM_BIT(VRAM_PHASE_DECODE), report);
+    return vram_max(before, work + vram_max(forward_bytes, sampler));
+}
+
+/* -------------------------------------------------------------------------------------------------------------- cache -- */
+
+enum { GROUPS = 64 };
+
+/* Layers whose blocks are one kind: full, windowed or state. `page`: bytes of a block in one layer. */
+typedef struct { double layers, page, tokens, window, states; bool chunk; } bucket;
+
+typedef struct {
+    bucket bucket[GROUPS];
+    int buckets;
+    double block;        /* tokens */
+    double bytes;        /* of one block id of the pool, in all layers of the widest group */
+    double size;         /* layers of a group; 0: one group of everything */
+} pool;
+
+static double page_token(const vllm *v, const vram_attention *a)
+{
+    double k = vram_format_bytes(v->s->kv_cache_k >= 0 ? v->s->kv_cache_k : v->s->kv_cache);
+    if (a->type == VRAM_MIXER_MLA) return (double)(a->kv_lora_rank + a->qk_rope_head_dim) * k;
+    return vram_kv_heads_on_rank((double)a->kv_heads, v->ranks) * (double)(a->head_dim + a->v_head_dim) * k;
+}
+
+/* mamba_utils.py: kernel - 1 columns of the convolution, and the state */
+static double page_state(const vllm *v, const vram_state *x)
+{
+    vram_state_shape shape = vram_state_size(x);
+    return vram_ceil_div(shape.conv_channels, v->ranks) * vram_max(0, (double)x->conv_kernel - 1) * v->b +
+           vram_ceil_div(shape.channels, v->ranks) * shape.numbers * (x->state_fp32 ? 4 : v->b);
+}
+
+/* Blocks of state a sequence holds: one, and with prefix caching the last checkpoint, and one more where the kernel exports states within a prefill. */
+static double state_blocks(const vllm *v, const vram_state *x, bool hybrid)
+{
+    bool hopper = v->s->gpu.compute_capability >= 9;
+    if (!hybrid) return 1;
+    return x->type == VRAM_STATE_MAMBA2 || (x->type == VRAM_STATE_GATED_DELTA && hopper) ? 3 : 2;
+}
+
+static void count_layer(pool *p, double page, double tokens, double window, bool chunk, double states)
+{
+    for (int i = 0; i < p->buckets; i++) {
+        bucket *b = &p->bucket[i];
+        if (b->page == page && b->tokens == tokens && b->window == window && b->states == states && b->chunk == chunk) {
+            b->layers++;
+            return;
+        }
+    }
+    if (p->buckets < GROUPS) p->bucket[p->buckets++] = (bucket){1, page, tokens, window, states, chunk};
+}
+
+/* platforms/interface.py _align_hybrid_block_size: attention's block grows until its page holds a state, in steps of the kernels' blocks */
+static double hybrid_block(const vllm *v)
+{
+    double attention = 0, state = 0, step = (double)v->s->vllm.block_size;
+    for (int k = 0; k < v->m->kinds; k++) {
+        const vram_layer *l = &v->m->kind[k];
+        if (l->attention.type == VRAM_MIXER_MLA) step = vram_max(step, 128);
+        if (l->attention.type != VRAM_MIXER_NONE) attention = vram_max(attention, page_token(v, &l->attention));
+        if (l->state.type == VRAM_STATE_NONE) continue;
+        state = vram_max(state, page_state(v, &l->state));
+        if (l->state.type == VRAM_STATE_GATED_DELTA && v->s->gpu.compute_capability >= 9) step = vram_max(step, 64);
+    }
+    return state > 0 && attention > 0 ? vram_max(step, step * vram_ceil_div(state, step * attention)) : (double)v->s->vllm.block_size;
+}
+
+static void fill_pool(const vllm *v, pool *p)
+{
+    memset(p, 0, sizeof *p);
+    p->block = hybrid_block(v);
+    bool attends = false;
+    double state_page = 0;
+    for (int k = 0; k < v->m->kinds; k++) attends |= v->m->kind[k].attention.type != VRAM_MIXER_NONE;
+    for (int k = 0; k < v->m->kinds; k++) state_page = vram_max(state_page, v->m->kind[k].state.type == VRAM_STATE_NONE ? 0 : page_state(v, &v->m->kind[k].state));
+    int64_t layers = (int64_t)vram_ceil_div((double)v->m->layers, (double)v->s->parallel.pipeline);
+    for (int64_t i = 0; i < layers; i++) {
+        const vram_layer *l = &v->m->kind[v->m->layer_kind[i]];
+        const vram_attention *a = &l->attention;
+        if (a->type != VRAM_MIXER_NONE && !a->shares_cache) {
+            double page = page_token(v, a) * p->block;
+            count_layer(p, page, p->block, v->v0 ? 0 : (double)a->window, a->chunked, 0);
+            if (a->index_head_dim > 0) count_layer(p, (double)a->index_head_dim * 33 / 32 * p->block, p->block, 0, false, 0);
+        }
+        if (l->state.type != VRAM_STATE_NONE) count_layer(p, attends ? page_state(v, &l->state) : state_page, 0, 0, false, state_blocks(v, &l->state, attends));
+    }
+}
+
+/* kv_cache_planning.py: pages of all kinds are made equal (more tokens a block, or padding); kinds are cut into groups of as many layers as the
+ * smallest has, or as the largest when that is less than half more. Full attention alone, of any widths, is one group. */
+static void group_pool(pool *p)
+{
+    double page = 0, least = 1e9, most = 0;
+    bool uniform = true;
+    for (int i = 0; i < p->buckets; i++) uniform &= p->bucket[i].window == 0 && p->bucket[i].states == 0;
+    if (uniform || p->buckets == 1) {
+        for (int i = 0; i < p->buckets; i++) p->bytes += p->bucket[i].layers * p->bucket[i].page;
+        return;
+    }
+    for (int i = 0; i < p->buckets; i++) page = vram_max(page, p->bucket[i].page);
+    for (int i = 0; i < p->buckets; i++) {
+        bucket *b = &p->bucket[i];
+        double ratio = vram_floor_div(page, b->page);
+        if (b->states == 0 && ratio * b->page == page) b->tokens *= ratio;
+        b->page = page;
+        least = vram_min(least, b->layers);
+        most = vram_max(most, b->layers);
+    }
+    p->size = most < least * 1.5 ? most : least;
+    p->bytes = page * p->size;
+}
+
+static double blocks_of(const vllm *v, const bucket *b, double tokens)
+{
+    double in_flight = 2 * v->T; /* asynchronous scheduling: two batches */
+    if (b->states > 0) return b->states;
+    if (b->window <= 0) return vram_ceil_div(tokens, b->tokens);
+    if (b->chunk) return vram_ceil_div(vram_min(b->window + in_flight, tokens), b->tokens);
+    return vram_ceil_div(vram_min(b->window - 1 + in_flight, tokens), b->tokens) + 1;
+}
+
+/* Block ids that a sequence of so many tokens takes from the pool. */
+static double blocks_of_sequence(const vllm *v, const pool *p, double tokens)
+{
+    double blocks = 0;
+    if (p->size == 0) return p->buckets > 0 ? blocks_of(v, &p->bucket[0], tokens) : 0;
+    for (int i = 0; i < p->buckets; i++) blocks += vram_ceil_div(p->bucket[i].layers, p->size) * blocks_of(v, &p->bucket[i], tokens);
+    return blocks;
+}
+
+static void add_reserved(const vllm *v, const pool *p, vram_report *report)
+{
+    unsigned serving = VRAM_BIT(VRAM_PHASE_PREFILL) | VRAM_BIT(VRAM_PHASE_DECODE);
+    for (int i = 0; i < p->buckets; i++) {
+        const bucket *b = &p->bucket[i];
+        double groups = p->size > 0 ? vram_ceil_div(b->layers, p->size) : 1, layers = p->size > 0 ? p->size : b->layers;
+        vram_component c = b->states > 0 ? VRAM_COMPONENT_RECURRENT_STATE : VRAM_COMPONENT_KV_CACHE;
+        vram_what what = b->states > 0 ? VRAM_WHAT_STATE : b->window > 0 ? VRAM_WHAT_WINDOW_LAYERS : v->m->kind[0].attention.type == VRAM_MIXER_MLA ? VRAM_WHAT_LATENT : VRAM_WHAT_GLOBAL_LAYERS;
+        vram_entry *e = add(report, c, what, VRAM_EXACT, serving);
+        vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCES, vram_sequences_on_gpu(v->s)), VRAM_SYMBOL_GROUPS, groups);
+        vram_times(vram_times(vram_times(e, VRAM_SYMBOL_BLOCKS, blocks_of(v, b, v->L)), VRAM_SYMBOL_LAYERS, layers), VRAM_SYMBOL_BYTES, b->page);
+    }
+}
+
+/* Longest context whose blocks the pool has; one block is never handed out. */
+static double longest_context(const vllm *v, const pool *p, double blocks)
+{
+    double low = 0, high = 1099511627776.0;
+    if (blocks_of_sequence(v, p, 1) > blocks - 1) return 0;
+    while (high - low > 1) {
+        double middle = vram_floor_div(low + high, 2);
+        if (blocks_of_sequence(v, p, middle) <= blocks - 1) low = middle;
+        else high = middle;
+    }
+    return v->m->max_positions > 0 ? vram_min(low, (double)v->m->max_positions) : low;
+}
+
+static void capacity(const vllm *v, const pool *p, double room, vram_report *report)
+{
+    double each = blocks_of_sequence(v, p, v->L), blocks = p->bytes > 0 ? vram_max(0, vram_floor_div(room, p->bytes)) : 0;
+    report->kv_tokens_capacity = each > 0 ? vram_floor_div(blocks / each * v->L, 1) : -1;
+    report->max_context = p->buckets > 0 ? longest_context(v, p, blocks) : -1;
+    if (p->size == 0 && each > 0 && p->bucket[0].window == 0 && p->bucket[0].states == 0) report->kv_tokens_capacity = vram_min(report->kv_tokens_capacity, blocks * p->block);
+}
+
+/* ------------------------------------------------------------------------------------------------------- the whole -- */
+
+/* A private pool shared by all captures: about the working set of the largest, 512 tokens in pieces. */
+static double graph_pool(const vllm *v)
+{
+    double rows = vram_min(512, 2 * v->S);
+    profile p = profile_run(v);
+    return rows * (numbers(v, p.most) + 2 * v->h + p.workspace) * v->b;
+}
 
 void vram_engine_vllm(const vram_scenario *s, vram_report *report)
 {
-    unsigned serving = VRAM_BIT(VRAM_PHASE_PREFILL) | VRAM_BIT(VRAM_PHASE_DECODE);
+    vllm v = open_vllm(s);
+    pool p;
+    int first = report->entries;
+    double before = 0;
     vram_weights(s, &s->model, VRAM_ROLE_MODEL, s->weights, VRAM_PHASES_INFERENCE, report);
-    vram_kv_cache(s, &s->model, VRAM_ROLE_MODEL, vram_sequences_on_gpu(s), (double)s->context, serving, report);
+    extra_weights(&v, report);
+    rounding(&v, report);
+    runner_buffers(&v, report);
+    for (int i = first; i < report->entries; i++) before += report->entry[i].bytes;
+    double peak = activation(&v, report), graphs = v.graphs ? graph_pool(&v) : 0;
+    if (v.graphs) vram_times(add(report, VRAM_COMPONENT_CUDA_GRAPHS, VRAM_WHAT_GRAPH_POOL, VRAM_ALLOWANCE, VRAM_BIT(VRAM_PHASE_PREFILL) | VRAM_BIT(VRAM_PHASE_DECODE)), VRAM_SYMBOL_BYTES, vram_floor_div(graphs, 1));
+    fill_pool(&v, &p);
+    group_pool(&p);
+    add_reserved(&v, &p, report);
+    capacity(&v, &p, vram_floor_div(s->vllm.gpu_memory_utilization * s->gpu.memory_bytes, 1) - before - peak - (v.v0 ? 0 : graphs), report);
 }

@@ -213,6 +213,7 @@ typedef struct {
     bool fused_qkv;            /* one linear layer for q, k, v */
     bool q_bias, k_bias, v_bias, o_bias;
     vram_qk_norm qk_norm;
+    int64_t rotary_dim;        /* numbers of a head that are rotated; 0: all */
     bool output_gate;          /* q_proj twice as wide: half of it is a gate (Qwen3-Next) */
     bool sinks;                /* one learned number a head (gpt-oss) */
 } vram_attention;
@@ -312,6 +313,7 @@ typedef struct {
     int64_t position_rows;     /* learned positions: rows of the table */
     vram_names names;
     vram_stacked_names stacked_names;
+    bool local_rotary;         /* windowed layers rotate by a table of their own (Gemma 3) */
     int64_t rotary_factors;    /* numbers that stretch the rotary embedding (rope_type llama3): a tensor in files of llama.cpp; 0: none */
     vram_format native;        /* what quantization_config says; -1: none, then the dtype */
     vram_format dtype;         /* what dtype or torch_dtype says; -1: nothing */

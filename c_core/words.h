@@ -35,6 +35,10 @@
     X(LORA_UP, "lora_up") X(DEQUANTISED, "dequantised") X(LOGITS_FP32, "logits_fp32")                                   \
     X(LOG_PROBABILITIES, "log_probabilities") X(LABELS, "labels") X(QUANTISED_MOMENTS, "quantised_moments")             \
     X(SMALL_MOMENTS, "small_moments")                                                                                   \
+    /* engine_vllm.c */                                                                                                 \
+    X(ABSORBED_PROJECTIONS, "absorbed_projections") X(PENALTY_COUNTS, "penalty_counts") X(TOKEN_MASKS, "token_masks")    \
+    X(SAMPLING_STATE, "sampling_state") X(SAMPLER_ROWS, "sampler_rows") X(EXPERT_WORKSPACE, "expert_workspace")          \
+    X(EXPANDED_CONTEXT, "expanded_context") X(GRAPH_POOL, "graph_pool")                                                  \
     /* engine.c, gpu.c */                                                                                               \
     X(CUDA_CONTEXT, "cuda_context") X(ALLOCATOR_CACHE, "allocator_cache") X(ALLOCATOR_ROUNDING, "allocator_rounding")
 
