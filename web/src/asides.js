@@ -44,8 +44,8 @@ export function makeFacts(root) {
   };
 }
 
-// Which component a rule of thumb speaks of, so that ours can stand beside it.
-const RULE_OF = { korthikanti_34sbh: 'activations' };
+// Which components a rule of thumb speaks of, so that ours can stand beside it.
+const RULE_OF = { sixteen_bytes_a_parameter: ['weights', 'gradients', 'master_weights', 'optimizer'], korthikanti_34sbh: ['activations'] };
 
 // ---- rules of thumb of the core, and numbers that a scenario quotes: beside the account, never in it
 export function makeRules(root) {
@@ -61,7 +61,8 @@ export function makeRules(root) {
 
   return {
     update({ report, quoted, unit }) {
-      const ours = (id) => (RULE_OF[id] ? mostOf(report, RULE_OF[id]) : undefined);
+      const all = report.model.params_trainable === report.model.params_total; // with a frozen base the two do not speak of the same
+      const ours = (id) => (all && RULE_OF[id] ? mostOf(report, RULE_OF[id]) : undefined);
       const rules = (report.rules_of_thumb ?? []).map((r) => ({
         key: r.id, name: word('rule', r.id, 'label'), bytes: r.bytes, why: word('rule', r.id, 'why'),
         work: r.formula ? `${symbolLine(r.formula)} = ${valueLine(r.formula)}` : '', ours: ours(r.id),

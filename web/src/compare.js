@@ -4,7 +4,7 @@ import { ui, word } from './i18n.js';
 import { need, segmentsOf } from './reading.js';
 import { bytes, bytesFull } from './units.js';
 
-const ROOM = 3; // the scale shows up to so many times the need
+const ROOM = 2; // the scale shows up to so many times the need
 const ORDINARY = 100e9; // bytes; and at least so much, so that small needs do not make every card endless
 
 // fitOn(gpu id): the scenario on that card, for cards that the report does not compare with by itself

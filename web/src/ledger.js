@@ -78,7 +78,7 @@ export function makeLedger(root, { onPhase }) {
   function fillDetail(body) {
     const { why, entries } = body.parts;
     setText(why, has('component_why', body.group.component) ? word('component_why', body.group.component) : '');
-    keyed(entries, numbered(body.group.entries), (e) => e.key, makeEntry, fillEntry);
+    keyed(entries, numbered([...body.group.entries].sort((a, b) => b.bytes - a.bytes)), (e) => e.key, makeEntry, fillEntry);
   }
 
   function makeEntry() {
@@ -91,8 +91,8 @@ export function makeLedger(root, { onPhase }) {
     const factors = el('dl', { class: 'factors' });
     const why = el('p', { class: 'entry-why' });
     const source = el('span', { class: 'source' });
-    const work = el('div', { class: 'work', tabindex: '0', role: 'group' }, symbols, values, result);
-    const node = el('li', { class: 'entry' }, el('div', { class: 'entry-head' }, name, mark, amount), why, work, el('div', { class: 'entry-foot' }, factors, source));
+    const work = el('div', { class: 'work', tabindex: '0', role: 'group' }, el('div', {}, symbols, values, result));
+    const node = el('li', { class: 'entry' }, el('div', { class: 'entry-head' }, name, mark, source, amount), why, el('div', { class: 'entry-work' }, work, factors));
     node.parts = { name, mark, amount, symbols, values, result, factors, why, source, work };
     return node;
   }
@@ -119,7 +119,8 @@ export function makeLedger(root, { onPhase }) {
     const address = now.sources.get(entry.source)?.address;
     keyed(p.source, [{ key: entry.source, address }], (s) => `${s.key}${s.address ? '+' : ''}`,
       (s) => (s.address ? el('a', { href: s.address, rel: 'noopener noreferrer', target: '_blank' }) : el('span', {})),
-      (n) => setText(n, ui('source', { name: sourceText(entry.source) })));
+      (n) => setText(n, sourceText(entry.source)));
+    setAttr(p.source, 'title', ui('source', { name: sourceText(entry.source) }));
   }
 
   // ---- phases

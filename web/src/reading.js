@@ -28,9 +28,9 @@ export function mainKind(entries) {
 
 export const kindsOf = (entries) => [...new Set(entries.map((e) => e.kind))];
 
-// The most a component holds in any phase.
-export const mostOf = (report, component) =>
-  Math.max(...report.phases.map((p) => sum(alive(report, p.id).filter((e) => e.component === component))));
+// The most that some components hold together in any phase.
+export const mostOf = (report, components) =>
+  Math.max(...report.phases.map((p) => sum(alive(report, p.id).filter((e) => components.includes(e.component)))));
 
 // The peak without the context: `usable` has already given that away.
 export function need(report) {
