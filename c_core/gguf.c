@@ -63,8 +63,9 @@ static vram_gguf_role mlp_category(const vram_model *model, const vram_tensor *t
 static vram_gguf_role other_category(const vram_tensor *t)
 {
     if (has(t->name, "per_layer") && has(t->name, "embed")) return VRAM_ROLE_OF_TOKEN_EMBEDDING;
-    if (has(t->name, "correct") || has(t->name, "predict")) return VRAM_ROLE_OF_FULL;
-    if (has(t->name, "altup") || has(t->name, "laurel") || has(t->name, "per_layer_model_proj") || has(t->name, "modality_router")) return VRAM_ROLE_OF_HALF;
+    if (has(t->name, "_coefs")) return VRAM_ROLE_OF_FULL;
+    bool altup = (t->name[0] >= '0' && t->name[0] <= '9') || is(t->name, "modality_router"), laurel = is(t->name, "linear_left") || is(t->name, "linear_right");
+    if (altup || laurel || has(t->name, "per_layer_model_proj")) return VRAM_ROLE_OF_HALF;
     return VRAM_ROLE_OF_OTHER;
 }
 

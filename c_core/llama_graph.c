@@ -13,7 +13,7 @@ enum {
     STREAM = GGML_STREAM, CARRIED = GGML_CARRIED, POSITIONS, OUTPUT_IDS,
     K_IDS, V_IDS, MASK, K_ROTATION, V_ROTATION,
     WINDOW_K_IDS, WINDOW_V_IDS, WINDOW_MASK, WINDOW_K_ROTATION, WINDOW_V_ROTATION,
-    STATE_IDS, OTHER_STATE_IDS, QUERY_SCALES, ROTARY_FACTORS
+    STATE_IDS, OTHER_STATE_IDS, QUERY_SCALES, ROTARY_FACTORS, LAYER_INPUTS
 };
 
 /* How a family departs from Llama */
@@ -71,6 +71,7 @@ typedef struct {
     unsigned traits;
     bool two_caches;        /* windowed layers have their own */
     double hidden;
+    double layer_input;     /* numbers that every layer reads of a table of its own (Gemma 4 E); 0: none */
     double tokens;          /* of the micro-batch */
     double rows;            /* tokens here: all, or those whose logits are wanted */
     int64_t layer;
@@ -732,6 +733,26 @@ static int both_mixers(net *n, const vram_layer *l)
 
 static bool has_mixer(const vram_layer *l) { return l->attention.type != VRAM_MIXER_NONE || l->state.type != VRAM_STATE_NONE; }
 
+/* Gemma 4 E: the first layer joins the tables' rows with a projection of the embeddings and keeps them for all layers; each gates its slice by the
+ * stream and adds it. */
+static int layer_inputs(net *n, int stream)
+{
+    double width = n->layer_input, all = width * (double)n->m->layers;
+    ggml_shape slices = ggml_f32(width, (double)n->m->layers, n->rows);
+    int gate = same(n, true, multiply(n, stream, width)), inputs = CARRIED;
+    if (n->layer == 0) {
+        int x = same(n, true, multiply(n, STREAM, all));
+        x = same(n, true, shaped(n, true, slices, V(x)));
+        x = same(n, true, ggml_graph_op(n->g, true, slices, SOURCES(x, CARRIED)));
+        inputs = shaped(n, false, ggml_f32(width, n->rows, (double)n->m->layers), V(x));
+    }
+    if (!last(n)) n->carried = inputs;
+    gate = ggml_graph_op(n->g, true, ggml_f32(width, n->rows, 1), SOURCES(gate, V(inputs)));
+    int y = multiply(n, gate, n->hidden);
+    y = same(n, true, same(n, true, y));
+    return same(n, true, add(n, stream, y));
+}
+
 static int plain_layer(net *n, const vram_layer *l)
 {
     int stream = STREAM;
@@ -751,7 +772,8 @@ static int plain_layer(net *n, const vram_layer *l)
     if (trait(n, SPLIT_EXPERTS_BESIDE) && l->ffn.experts > 0) return add(n, experts_beside_mlp(n, l, stream), stream);
     int y = mlp(n, &l->ffn, after_only ? stream : norm_rows(n, stream));
     if (!has_mixer(l)) y = pick_rows(n, &stream, y);
-    return trait(n, FFN_IN_STREAM) ? add(n, stream, post_norm(n, l, y)) : add(n, post_norm(n, l, y), stream);
+    y = trait(n, FFN_IN_STREAM) ? add(n, stream, post_norm(n, l, y)) : add(n, post_norm(n, l, y), stream);
+    return n->layer_input > 0 ? layer_inputs(n, y) : y;
 }
 
 /* Families with multi-token prediction give all rows of the hidden state out, too: an output of the graph, which stays */
@@ -780,6 +802,10 @@ static void walk(net *n)
     n->layer = 0;
     if (!on_host(n)) ggml_graph_allocate_inputs(n->g);
     if (n->m->embedding_norm) ggml_graph_run(n->g, norm_rows(n, STREAM), GGML_NONE);
+    if (n->layer_input > 0) {
+        int inputs = same(n, true, LAYER_INPUTS);
+        ggml_graph_run(n->g, same(n, true, STREAM), inputs);
+    }
     if (trait(n, SCALED_EMBEDDINGS)) ggml_graph_run(n->g, same(n, true, STREAM), GGML_NONE);
     for (n->layer = 0; n->layer < n->m->layers; n->layer++) {
         const vram_layer *l = layer_at(n, n->layer);
@@ -820,15 +846,23 @@ static void rotations(net *n, int k, int v)
     ggml_graph_input(n->g, v, ggml_f32(64, 64, 1));
 }
 
+static double layer_input_width(const vram_model *m)
+{
+    for (int i = 0; i < m->tensors; i++)
+        if (strcmp(m->tensor[i].name, "per_layer_input_gate") == 0) return (double)m->tensor[i].rows;
+    return 0;
+}
+
 double llama_graph_bytes(ggml_graph *graph, const vram_model *model, const llama_batch *batch)
 {
-    net n = {.g = graph, .m = model, .b = batch, .traits = traits_of(model), .two_caches = batch->two_caches, .hidden = (double)model->hidden, .tokens = batch->tokens};
+    net n = {.g = graph, .m = model, .b = batch, .traits = traits_of(model), .two_caches = batch->two_caches, .hidden = (double)model->hidden, .layer_input = layer_input_width(model), .tokens = batch->tokens};
     ggml_graph_start(graph);
     ggml_graph_input(graph, STREAM, ggml_f32(n.hidden, n.tokens, 1));
     ggml_graph_input(graph, POSITIONS, ggml_typed(4, n.tokens * (trait(&n, FOUR_POSITIONS) ? 4 : 1), 1, 1));
     ggml_graph_input(graph, OUTPUT_IDS, ggml_typed(4, batch->outputs, 1, 1));
     ggml_graph_input(graph, STATE_IDS, ggml_typed(4, batch->sequences, 1, 1));
     ggml_graph_input(graph, OTHER_STATE_IDS, ggml_typed(4, 0, 1, 1));
+    ggml_graph_input(graph, LAYER_INPUTS, ggml_f32(n.layer_input, (double)model->layers, n.tokens));
     ggml_graph_input(graph, ROTARY_FACTORS, ggml_f32((double)model->rotary_factors, 1, 1));
     ggml_graph_input(graph, QUERY_SCALES, ggml_f32(n.tokens, 1, 1));
     cache_inputs(&n, K_IDS, V_IDS, MASK, batch->cells);
