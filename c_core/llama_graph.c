@@ -542,7 +542,7 @@ static bool fused_choice(const net *n, const vram_ffn *f)
     return (power == e && e <= 512) || e == 288 || e == 576;
 }
 
-typedef struct { int weights, chosen, probabilities; } choice;
+typedef struct { int weights, chosen, kept, keep[GGML_MAX_SOURCES]; } choice; /* at most nine are kept */
 
 /* Experts by groups (DeepSeek-V3): scores of each group's best two, the groups, everything else masked */
 static int masked_by_groups(net *n, const vram_ffn *f, int selection)
@@ -563,34 +563,42 @@ static choice choose(net *n, const vram_ffn *f, int x)
     double e = (double)f->experts, used = (double)f->experts_per_token, t = n->rows;
     ggml_shape all = ggml_f32(e, t, 1), some = ggml_f32(used, t, 1), one = ggml_f32(1, t, 1);
     bool fused = fused_choice(n, f);
-    int keep[GGML_MAX_SOURCES], kept = 0; /* at most nine */
+    choice c = {.kept = 0};
     int logits = multiply_by(n, VRAM_ROLE_OF_FULL, x, e), selection;
-    int probabilities = trait(n, SOFTMAX_AFTER) ? same(n, true, logits) : same(n, true, logits);
+    int probabilities = same(n, true, logits);
     selection = probabilities;
     if (f->router_bias) selection = same(n, true, probabilities);
-    keep[kept++] = logits;
-    keep[kept++] = probabilities;
-    if (selection != probabilities) keep[kept++] = selection;
+    c.keep[c.kept++] = logits;
+    c.keep[c.kept++] = probabilities;
+    if (selection != probabilities) c.keep[c.kept++] = selection;
     if (trait(n, EXPERT_GROUPS)) selection = masked_by_groups(n, f, selection);
     if (trait(n, WEIGHTS_FIRST)) selection = logits;
     int sorted = shaped(n, false, all, selection);
     int weights = ggml_graph_op(n->g, false, some, SOURCES(V(probabilities), V(sorted)));
-    keep[kept++] = sorted;
-    keep[kept++] = weights;
+    c.keep[c.kept++] = sorted;
+    c.keep[c.kept++] = weights;
     if (trait(n, SOFTMAX_AFTER)) weights = shaped(n, true, some, V(weights));
     if (!trait(n, PLAIN_WEIGHTS | SOFTMAX_AFTER)) {
         int sum = shaped(n, false, one, V(weights)), floor = same(n, true, sum);
-        keep[kept++] = sum;
-        keep[kept++] = floor;
+        c.keep[c.kept++] = sum;
+        c.keep[c.kept++] = floor;
         weights = ggml_graph_op(n->g, true, some, SOURCES(V(weights), floor));
-        keep[kept++] = weights;
+        c.keep[c.kept++] = weights;
     }
     if (trait(n, SCALED_WEIGHTS)) {
         weights = shaped(n, true, some, V(weights));
-        keep[kept++] = weights;
+        c.keep[c.kept++] = weights;
     }
-    if (fused) ggml_graph_use(n->g, kept, keep);
-    return (choice){weights, sorted, probabilities};
+    if (!fused) c.kept = 0;
+    c.weights = weights;
+    c.chosen = sorted;
+    return c;
+}
+
+/* Behind the node that follows the fused kernel */
+static void chosen(net *n, const choice *c)
+{
+    if (c->kept > 0) ggml_graph_use(n->g, c->kept, c->keep);
 }
 
 /* The experts' own projections; their weighted sum. The fused sum of up to 15 experts keeps their outputs and weights until it is done. */
@@ -647,6 +655,7 @@ static int sparse(net *n, const vram_ffn *f, int x)
 {
     int latent = f->latent_width > 0 ? multiply(n, x, (double)f->latent_width) : x;
     choice c = choose(n, f, x);
+    chosen(n, &c);
     int y = experts(n, f, latent, c, false);
     read_ahead(n);
     if (f->latent_width > 0) y = multiply(n, y, n->hidden);
@@ -695,7 +704,9 @@ static int experts_beside_mlp(net *n, const vram_layer *l, int stream)
 {
     int router = same(n, true, same(n, true, norm(n, ggml_f32(n->hidden, n->rows, 1), stream)));
     choice c = choose(n, &l->ffn, router);
-    int moe = experts(n, &l->ffn, norm_rows(n, stream), c, true);
+    int x = norm_rows(n, stream);
+    chosen(n, &c);
+    int moe = experts(n, &l->ffn, x, c, true);
     int y = norm_rows(n, dense(n, l->ffn.type, false, (double)l->ffn.width, norm_rows(n, stream)));
     return norm_rows(n, add(n, y, norm_rows(n, moe)));
 }
@@ -821,10 +832,12 @@ static void walk(net *n)
 
 /* ------------------------------------------------------------------------------------------------------------ inputs -- */
 
-static double widest_head(const vram_model *m)
+/* of the layers with a window's cache, or of the others */
+static double widest_head(const net *n, bool window)
 {
     double widest = 0;
-    for (int i = 0; i < m->kinds; i++) widest = vram_max(widest, (double)m->kind[i].attention.head_dim);
+    for (int i = 0; i < n->m->kinds; i++)
+        if (windowed(n, &n->m->kind[i].attention) == window) widest = vram_max(widest, (double)n->m->kind[i].attention.head_dim);
     return widest;
 }
 
@@ -838,10 +851,10 @@ static void cache_inputs(net *n, int k_ids, int v_ids, int mask, double cells)
 }
 
 /* the largest power of two that divides the head, for keys; 64 for values */
-static void rotations(net *n, int k, int v)
+static void rotations(net *n, bool window, int k, int v)
 {
-    double side = 64;
-    while (2 * side <= widest_head(n->m) && widest_head(n->m) / (2 * side) == vram_ceil_div(widest_head(n->m), 2 * side)) side *= 2;
+    double side = 64, head = widest_head(n, window);
+    while (2 * side <= head && head / (2 * side) == vram_ceil_div(head, 2 * side)) side *= 2;
     ggml_graph_input(n->g, k, ggml_f32(side, side, 1));
     ggml_graph_input(n->g, v, ggml_f32(64, 64, 1));
 }
@@ -867,8 +880,8 @@ double llama_graph_bytes(ggml_graph *graph, const vram_model *model, const llama
     ggml_graph_input(graph, QUERY_SCALES, ggml_f32(n.tokens, 1, 1));
     cache_inputs(&n, K_IDS, V_IDS, MASK, batch->cells);
     cache_inputs(&n, WINDOW_K_IDS, WINDOW_V_IDS, WINDOW_MASK, batch->window_cells);
-    rotations(&n, K_ROTATION, V_ROTATION);
-    rotations(&n, WINDOW_K_ROTATION, WINDOW_V_ROTATION);
+    rotations(&n, false, K_ROTATION, V_ROTATION);
+    rotations(&n, true, WINDOW_K_ROTATION, WINDOW_V_ROTATION);
     walk(&n);
     ggml_graph_second_pass(graph);
     walk(&n);
