@@ -112,6 +112,10 @@ double vram_format_bytes(vram_format format); /* bytes a weight, of a plain type
 void vram_weights(const vram_scenario *scenario, const vram_model *model, vram_role role, vram_format format, unsigned phases, vram_report *report);
 
 vram_what vram_what_of_part(vram_part part);
+/* Multi-token prediction, when it is asked for: layers like the last one, each with a projection of hidden state and embedding together and three norms */
+double vram_mtp_layers(const vram_scenario *scenario, const vram_model *model);
+vram_tensor vram_mtp_projection(const vram_model *model); /* 2h -> h */
+vram_tensor vram_mtp_norms(const vram_model *model);
 
 /* ---- gguf.c : the same of a file of llama.cpp ---- */
 

@@ -17,7 +17,7 @@ static double longest_window(const vram_model *model)
 static void note_type(void *context, const vram_gguf_tensor *t)
 {
     llama_weights *weights = context;
-    if (t->layer >= 0) weights->type[t->layer][t->role] = (unsigned char)t->type;
+    if (t->layer >= 0 && t->layer < VRAM_MAX_LAYERS) weights->type[t->layer][t->role] = (unsigned char)t->type;
 }
 
 /* gpu_layers counts the output stage as one; the GPU gets the last ones */

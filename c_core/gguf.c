@@ -322,12 +322,14 @@ static recipe recipe_of(const vram_scenario *scenario, const vram_model *model, 
 {
     const vram_format_row *row = vram_format_get(format);
     const vram_attention *first = &model->kind[model->layer_kind[0]].attention;
-    recipe r = {.mix = row->mix, .base = row->ggml, .layers = (double)model->layers, .tied = model->tied, .imatrix = scenario->llama_cpp.imatrix > 0,
+    double more = vram_mtp_layers(scenario, model);
+    recipe r = {.mix = row->mix, .base = row->ggml, .layers = (double)model->layers + more, .tied = model->tied, .imatrix = scenario->llama_cpp.imatrix > 0,
                 .falcon = is(model->model_type, "falcon")};
     for (int i = 0; i < model->kinds; i++) r.experts = vram_max(r.experts, (double)model->kind[i].ffn.experts);
     if (first->type == VRAM_MIXER_SOFTMAX) r.grouping = vram_floor_div((double)first->heads, (double)first->kv_heads);
     for (int i = 0; i < model->tensors; i++)
-        if (model->tensor[i].kind >= 0 && is_value(model, &model->tensor[i])) r.values += (double)model->tensor[i].layers;
+        if (model->tensor[i].kind >= 0 && is_value(model, &model->tensor[i]))
+            r.values += (double)model->tensor[i].layers + (model->tensor[i].kind == model->layer_kind[model->layers - 1] ? more : 0);
     r.seventy = model->layers == 80 && (is(model->model_type, "qwen2") || ((is(model->model_type, "llama") || is(model->model_type, "mistral")) && r.grouping > 1));
     return r;
 }
@@ -344,14 +346,25 @@ static void visit_row(const vram_model *model, const vram_tensor *t, double laye
     }
 }
 
+static void visit_layer(const vram_model *model, int kind, double layer, recipe *r, vram_gguf_visitor *visit, void *context)
+{
+    for (int i = 0; i < model->tensors; i++)
+        if (model->tensor[i].kind == kind) visit_row(model, &model->tensor[i], layer, r, visit, context);
+}
+
 void vram_gguf_walk(const vram_scenario *scenario, const vram_model *model, vram_format format, vram_gguf_visitor *visit, void *context)
 {
     recipe r = recipe_of(scenario, model, format);
-    for (int i = 0; i < model->tensors; i++)
-        if (model->tensor[i].kind < 0) visit_row(model, &model->tensor[i], -1, &r, visit, context);
-    for (int64_t layer = 0; layer < model->layers; layer++)
-        for (int i = 0; i < model->tensors; i++)
-            if (model->tensor[i].kind == model->layer_kind[layer]) visit_row(model, &model->tensor[i], (double)layer, &r, visit, context);
+    int64_t more = (int64_t)vram_mtp_layers(scenario, model);
+    vram_tensor join = vram_mtp_projection(model), norms = vram_mtp_norms(model);
+    visit_layer(model, -1, -1, &r, visit, context);
+    for (int64_t layer = 0; layer < model->layers; layer++) visit_layer(model, model->layer_kind[layer], (double)layer, &r, visit, context);
+    for (int64_t i = 0; i < more; i++) {
+        double layer = (double)(model->layers + i);
+        visit_layer(model, model->layer_kind[model->layers - 1], layer, &r, visit, context);
+        visit_row(model, &join, layer, &r, visit, context);
+        visit_row(model, &norms, layer, &r, visit, context);
+    }
 }
 
 /* -------------------------------------------------------------------------------------------------------- the bytes -- */

@@ -124,28 +124,62 @@ static void declared(const weigher *w, const vram_scenario *scenario, double par
     add_beside(w, scenario, &sum);
 }
 
+double vram_mtp_layers(const vram_scenario *scenario, const vram_model *model) { return scenario->speculative.mtp_tokens > 0 ? (double)model->mtp_layers : 0; }
+
+vram_tensor vram_mtp_projection(const vram_model *model)
+{
+    return (vram_tensor){.name = "eh_proj", .part = VRAM_PART_OTHER, .kind = -1, .layers = 1, .copies = 1, .rows = model->hidden, .columns = 2 * model->hidden, .linear = true};
+}
+
+vram_tensor vram_mtp_norms(const vram_model *model)
+{
+    return (vram_tensor){.name = "enorm", .part = VRAM_PART_NORM, .kind = -1, .layers = 1, .copies = 3, .rows = model->hidden, .columns = 1};
+}
+
 /* The tensors one by one: plain and packed parameters of each part */
+
+typedef struct { double plain[VRAM_WHAT_COUNT], payload[VRAM_WHAT_COUNT]; beside beside; } counts;
+
+/* `layers`: how many more layers like the tensor's are on this GPU; 0: as many as it has */
+static void count(const weigher *w, const vram_scenario *scenario, const vram_model *model, const vram_tensor *t, bool experts, double layers, counts *c)
+{
+    double params = vram_rank_tensor_params(scenario, model, t), whole = vram_tensor_params(t);
+    vram_tensor counted = *t;
+    if (layers > 0) {
+        params *= layers / (double)t->layers;
+        counted.layers = (int64_t)layers;
+    }
+    if (w->format->scheme == VRAM_SCHEME_NONE || !packed(w->format, experts, t)) {
+        c->plain[vram_what_of_part(t->part)] += params;
+        return;
+    }
+    c->payload[vram_what_of_part(t->part)] += params;
+    if (whole > 0) count_beside(w->format, &counted, vram_rank_tensor_params(scenario, model, t) / whole, &c->beside);
+}
+
+static void count_mtp(const weigher *w, const vram_scenario *scenario, const vram_model *model, bool experts, counts *c)
+{
+    double layers = vram_mtp_layers(scenario, model);
+    vram_tensor join = vram_mtp_projection(model), norms = vram_mtp_norms(model);
+    if (layers == 0) return;
+    for (int i = 0; i < model->tensors; i++)
+        if (model->tensor[i].kind == model->layer_kind[model->layers - 1]) count(w, scenario, model, &model->tensor[i], experts, layers, c);
+    count(w, scenario, model, &join, experts, layers, c);
+    count(w, scenario, model, &norms, experts, layers, c);
+}
+
 static void counted(const weigher *w, const vram_scenario *scenario, const vram_model *model)
 {
-    double plain[VRAM_WHAT_COUNT] = {0}, payload[VRAM_WHAT_COUNT] = {0};
+    counts c = {.plain = {0}};
     bool experts = has_experts(model), quantised = w->format->scheme != VRAM_SCHEME_NONE;
-    beside sum = {0};
-    for (int i = 0; i < model->tensors; i++) {
-        const vram_tensor *t = &model->tensor[i];
-        double params = vram_rank_tensor_params(scenario, model, t), whole = vram_tensor_params(t);
-        if (!quantised || !packed(w->format, experts, t)) {
-            plain[vram_what_of_part(t->part)] += params;
-            continue;
-        }
-        payload[vram_what_of_part(t->part)] += params;
-        if (whole > 0) count_beside(w->format, t, params / whole, &sum);
-    }
+    for (int i = 0; i < model->tensors; i++) count(w, scenario, model, &model->tensor[i], experts, 0, &c);
+    count_mtp(w, scenario, model, experts, &c);
     const vram_format_row *rest = quantised ? vram_format_get(VRAM_FORMAT_BF16) : w->format;
     for (int what = 0; what < VRAM_WHAT_COUNT; what++) {
-        add_params(w, (vram_what)what, payload[what], w->format->block, w->format->block_bytes);
-        add_params(w, (vram_what)what, plain[what], rest->block, rest->block_bytes);
+        add_params(w, (vram_what)what, c.payload[what], w->format->block, w->format->block_bytes);
+        add_params(w, (vram_what)what, c.plain[what], rest->block, rest->block_bytes);
     }
-    if (quantised) add_beside(w, scenario, &sum);
+    if (quantised) add_beside(w, scenario, &c.beside);
 }
 
 void vram_weights(const vram_scenario *scenario, const vram_model *model, vram_role role, vram_format format, unsigned phases, vram_report *report)
