@@ -8,7 +8,7 @@ import { ELSEWHERE, FIRST, GROUP_IDS, groupOf } from './layout.js';
 import { modelField, roleControl } from './model-field.js';
 import { getPath, isTree, same } from './paths.js';
 import { errorText, fieldHelp, fieldLabel, valueWord } from './texts.js';
-import { bytesFull, bytesShort } from './units.js';
+import { bytesFull, bytesShort, readCount } from './units.js';
 
 // actions: {patch(patch, settled), prices(path, values) -> Map}
 export function makeForm(root, { index, presets, actions }) {
@@ -90,6 +90,23 @@ export function makeForm(root, { index, presets, actions }) {
   const keyMarks = ['fits', 'tight', 'no'].map((verdict) => ({ verdict, node: el('span', { class: 'chip-price', data: { verdict } }) }));
   const key = el('p', { class: 'price-key' }, keyText, keyMarks.map((k) => k.node));
 
+  // The total that one's own driver prints, in the unit it prints it in.
+  const MIB = 2 ** 20;
+  const ownId = freshId('memory');
+  const ownLabel = el('label', { class: 'field-label', for: ownId });
+  const ownInput = el('input', { id: ownId, type: 'text', inputmode: 'numeric', autocomplete: 'off', class: 'number', 'aria-describedby': `${ownId}-note` });
+  const ownNote = el('p', { class: 'field-note', id: `${ownId}-note` });
+  const own = el('div', { class: 'field', data: { path: 'gpu.memory_bytes' } }, el('div', { class: 'field-head' }, ownLabel),
+    el('div', { class: 'control' }, el('span', { class: 'number-box' }, ownInput, el('span', { class: 'number-unit', 'aria-hidden': 'true' }, 'MiB'))), ownNote);
+  const gpuIdNow = () => { const value = now.valueOf('gpu'); return isTree(value) ? value.preset : value; };
+  const sendOwn = (settled) => {
+    const mib = readCount(ownInput.value);
+    actions.patch({ gpu: ownInput.value.trim() === '' ? gpuIdNow() : { preset: gpuIdNow(), memory_bytes: typeof mib === 'number' ? mib * MIB : mib } }, settled);
+  };
+  ownInput.addEventListener('input', () => sendOwn(false));
+  ownInput.addEventListener('change', () => sendOwn(true));
+  groups.at(-1).body.append(own);
+
   root.append(task, model.node, gpu, key, first, ...groups.map((g) => g.node));
 
   let now = null;
@@ -144,8 +161,14 @@ export function makeForm(root, { index, presets, actions }) {
       setText(gpuLabel, fieldLabel('gpu'));
       setText(gpusLabel, fieldLabel('gpus'));
       const gpuValue = valueOf('gpu');
-      const gpuId = isTree(gpuValue) ? gpuValue.preset : gpuValue;
-      gpuCombo.set(gpuId, presets.gpus.find((g) => g.id === gpuId)?.name ?? String(gpuId ?? ''));
+      const gpuId = gpuIdNow();
+      const preset = presets.gpus.find((g) => g.id === gpuId);
+      setText(ownLabel, fieldLabel('gpu.memory_bytes'));
+      setText(ownNote, fieldHelp('gpu.memory_bytes'));
+      ownInput.placeholder = preset ? String(Math.round(preset.memory_bytes / MIB)) : '';
+      const ownMib = isTree(gpuValue) && typeof gpuValue.memory_bytes === 'number' ? String(gpuValue.memory_bytes / MIB) : '';
+      if (document.activeElement !== ownInput) ownInput.value = ownMib;
+      gpuCombo.set(gpuId, preset?.name ?? String(gpuId ?? ''));
       const gpus = getPath(slot.scenario, 'gpus');
       if (document.activeElement !== gpusInput || readGpus() !== gpus) gpusInput.value = gpus ?? '';
       gpusInput.placeholder = String(slot.report?.scenario.gpus ?? '');
