@@ -203,6 +203,10 @@ void vram_engine_entries(const vram_scenario *scenario, vram_report *report);   
 void vram_engine_vllm(const vram_scenario *scenario, vram_report *report);          /* engine_vllm.c */
 double vram_sequences_on_gpu(const vram_scenario *scenario);                        /* of `batch`, on one replica */
 void vram_engine_transformers(const vram_scenario *scenario, vram_report *report);  /* engine_transformers.c: generate() */
+void vram_engine_sglang(const vram_scenario *scenario, vram_report *report);        /* engine_sglang.c */
+void vram_serving_pass(const vram_scenario *scenario, double tokens, double sequences, vram_report *report); /* engine_vllm.c: of a server's forward pass */
+void vram_graphs_allowance(const vram_scenario *scenario, double graphs, vram_report *report);
+double vram_ranks_allowance(const vram_scenario *scenario, vram_report *report);    /* returns its bytes */
 void vram_engine_llama_cpp(const vram_scenario *scenario, vram_report *report);     /* engine_llama_cpp.c */
 
 /* ---- training.c, replay.c ---- */

@@ -16,6 +16,7 @@ void vram_engine_entries(const vram_scenario *s, vram_report *report)
 {
     switch (s->engine) {
     case VRAM_ENGINE_TRANSFORMERS: vram_engine_transformers(s, report); break;
+    case VRAM_ENGINE_SGLANG: vram_engine_sglang(s, report); break;
     case VRAM_ENGINE_VLLM: vram_engine_vllm(s, report); break;
     case VRAM_ENGINE_LLAMA_CPP: vram_engine_llama_cpp(s, report); break;
     default: bare(s, report); break;

@@ -194,7 +194,7 @@ static double hidden_copies(const vllm *v)
     static const char *const four[] = {"qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "granite", "exaone4", "smollm3", "seed_oss", "mimo", NULL};
     static const char *const five[] = {"gemma", "gemma2", "gemma3", "gemma3_text", "gemma3n", "gemma3n_text", "gemma4", "gemma4_text", "gemma4_unified_text", "cohere2", "qwen3_5", "qwen3_5_text",
                                        "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_next", "granitemoehybrid", NULL};
-    if (v->graphs) return 3; /* compiled: the others are fused away */
+    if (v->graphs && !v->v0) return 3; /* compiled: the others are fused away */
     return is(v->m, four) ? 4 : is(v->m, five) ? 5 : 3;
 }
 
@@ -202,7 +202,7 @@ static forward plain_mlp(const vllm *v, double width)
 {
     static const char *const three[] = {"bloom", "gptj", "falcon", "mpt", NULL}, *const six[] = {"gpt2", NULL}, *const written_out[] = {"phi", NULL};
     double hidden = is(v->m, three) ? 3 : is(v->m, six) ? 6 : 4;
-    double copies = is(v->m, written_out) ? 4 : v->graphs && strcmp(v->m->model_type, "opt") == 0 ? 1 : 2;
+    double copies = is(v->m, written_out) ? 4 : v->graphs && !v->v0 && strcmp(v->m->model_type, "opt") == 0 ? 1 : 2;
     return (forward){copies * width, hidden, VRAM_WHAT_MLP_ACTIVATIONS};
 }
 
@@ -533,12 +533,59 @@ static void capacity(const vllm *v, const pool *p, double room, vram_report *rep
 
 /* ------------------------------------------------------------------------------------------------------- the whole -- */
 
-/* A private pool shared by all captures: about the working set of the largest, 512 tokens in pieces. */
+/* A private pool shared by all captures: about the working set of the largest, 512 tokens in pieces (V0: 256, whole steps). */
 static double graph_pool(const vllm *v)
 {
-    double rows = vram_min(512, 2 * v->S);
+    double rows = v->v0 ? vram_min(256, v->S) : vram_min(512, 2 * v->S);
     profile p = profile_run(v);
     return rows * (numbers(v, p.most) + 2 * v->h + p.workspace) * v->b;
+}
+
+/* Sizes captured: 1 2 4, then every 8, up to twice the sequences and 512; pieces between attention layers all of them, whole decode steps up to
+ * the sequences. V0 captures whole steps only. */
+static double graphs_captured(const vllm *v)
+{
+    double largest = vram_min(512, 2 * v->S), whole = 3 + vram_floor_div(vram_min(v->S, 256), 8);
+    if (v->v0) return whole;
+    return whole + 3 + vram_floor_div(vram_min(largest, 256), 8) + vram_floor_div(vram_max(0, largest - 256), 16);
+}
+
+/* The driver keeps each graph's nodes: public logs show some 190 KiB a layer and graph beyond the pool. */
+void vram_graphs_allowance(const vram_scenario *s, double graphs, vram_report *report)
+{
+    if (!s->overheads || graphs <= 0) return;
+    vram_entry *e = vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_CUDA_GRAPHS, VRAM_WHAT_GRAPH_NODES, VRAM_ALLOWANCE, VRAM_SOURCE_GPU_LOGS, VRAM_BIT(VRAM_PHASE_PREFILL) | VRAM_BIT(VRAM_PHASE_DECODE));
+    vram_times(vram_times(vram_times(e, VRAM_SYMBOL_COPIES, graphs), VRAM_SYMBOL_LAYERS, vram_ceil_div((double)s->model.layers, (double)s->parallel.pipeline)), VRAM_SYMBOL_BYTES, 190 * 1024);
+}
+
+/* NCCL's buffers, and libraries' growth while profiling: public logs show some 130 to 160 MiB for each rank of a group. */
+double vram_ranks_allowance(const vram_scenario *s, vram_report *report)
+{
+    double ranks = (double)(s->parallel.tensor * s->parallel.pipeline);
+    if (!s->overheads || ranks < 2) return 0;
+    vram_entry *e = vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_NCCL_BUFFERS, VRAM_ALLOWANCE, VRAM_SOURCE_GPU_LOGS, VRAM_PHASES_INFERENCE);
+    return vram_times(vram_times(e, VRAM_SYMBOL_COPIES, ranks), VRAM_SYMBOL_BYTES, 144 * MIB)->bytes;
+}
+
+/* Kernels that the driver loads while profiling: 0.05 to 0.3 GiB in public logs. */
+static double kernels_allowance(const vram_scenario *s, vram_report *report)
+{
+    if (!s->overheads) return 0;
+    vram_entry *e = vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_ENGINE_BUFFERS, VRAM_WHAT_LOADED_KERNELS, VRAM_ALLOWANCE, VRAM_SOURCE_GPU_LOGS, VRAM_PHASES_INFERENCE);
+    return vram_times(e, VRAM_SYMBOL_BYTES, 100 * MIB)->bytes;
+}
+
+/* One pass of so many tokens, as in the profile run, and the logits of the sequences' last positions. */
+void vram_serving_pass(const vram_scenario *s, double tokens, double sequences, vram_report *report)
+{
+    vllm v = open_vllm(s);
+    v.T = tokens;
+    v.S = sequences;
+    profile p = profile_run(&v);
+    vram_entry *e = add(report, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_EXPERT_WORKSPACE, VRAM_MODELLED, VRAM_BIT(VRAM_PHASE_PREFILL));
+    vram_times(vram_times(vram_times(e, VRAM_SYMBOL_TOKENS, v.T), VRAM_SYMBOL_WIDTH, p.workspace), VRAM_SYMBOL_BYTES_PER_ELEMENT, v.b);
+    add_forward(&v, p.most, 0, report);
+    add_sampler(&v, false, VRAM_BIT(VRAM_PHASE_DECODE), report);
 }
 
 void vram_engine_vllm(const vram_scenario *s, vram_report *report)
@@ -554,8 +601,11 @@ void vram_engine_vllm(const vram_scenario *s, vram_report *report)
     for (int i = first; i < report->entries; i++) before += report->entry[i].bytes;
     double peak = activation(&v, report), graphs = v.graphs ? graph_pool(&v) : 0;
     if (v.graphs) vram_times(add(report, VRAM_COMPONENT_CUDA_GRAPHS, VRAM_WHAT_GRAPH_POOL, VRAM_ALLOWANCE, VRAM_BIT(VRAM_PHASE_PREFILL) | VRAM_BIT(VRAM_PHASE_DECODE)), VRAM_SYMBOL_BYTES, vram_floor_div(graphs, 1));
+    if (v.graphs) vram_graphs_allowance(s, graphs_captured(&v), report);
+    if (v.graphs && s->overheads && !v.v0) graphs += graphs_captured(&v) * (double)s->model.layers * 190 * 1024;
+    double others = vram_ranks_allowance(s, report) + (v.v0 ? 0 : kernels_allowance(s, report)), total = s->gpu.usable_bytes + s->gpu.context_bytes;
     fill_pool(&v, &p);
     group_pool(&p);
     add_reserved(&v, &p, report);
-    capacity(&v, &p, vram_floor_div(s->vllm.gpu_memory_utilization * s->gpu.memory_bytes, 1) - before - peak - (v.v0 ? 0 : graphs), report);
+    capacity(&v, &p, vram_floor_div(s->vllm.gpu_memory_utilization * total, 1) - before - peak - others - (v.v0 ? 0 : graphs), report);
 }

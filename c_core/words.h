@@ -38,7 +38,7 @@
     /* engine_vllm.c */                                                                                                 \
     X(ABSORBED_PROJECTIONS, "absorbed_projections") X(PENALTY_COUNTS, "penalty_counts") X(TOKEN_MASKS, "token_masks")    \
     X(SAMPLING_STATE, "sampling_state") X(SAMPLER_ROWS, "sampler_rows") X(EXPERT_WORKSPACE, "expert_workspace")          \
-    X(EXPANDED_CONTEXT, "expanded_context") X(GRAPH_POOL, "graph_pool")                                                  \
+    X(EXPANDED_CONTEXT, "expanded_context") X(GRAPH_POOL, "graph_pool") X(GRAPH_NODES, "graph_nodes") X(NCCL_BUFFERS, "nccl_buffers") X(LOADED_KERNELS, "loaded_kernels")                                                  \
     /* engine.c, gpu.c */                                                                                               \
     X(CUDA_CONTEXT, "cuda_context") X(ALLOCATOR_CACHE, "allocator_cache") X(ALLOCATOR_ROUNDING, "allocator_rounding")
 
