@@ -182,6 +182,7 @@ void vram_kv_cache(const vram_scenario *scenario, const vram_model *model, vram_
 
 /* Parameters of the model on the fullest GPU after tensor, expert and pipeline parallelism (before ZeRO). `linear_only`: those of linear layers. */
 double vram_rank_params(const vram_scenario *scenario, const vram_model *model);
+vram_tensor vram_rank_tensor(const vram_scenario *scenario, const vram_model *model, const vram_tensor *tensor);
 /* Rows or columns of a tensor on one GPU, its copies (experts) on one GPU, layers of its kind on the fullest stage */
 double vram_rank_tensor_params(const vram_scenario *scenario, const vram_model *model, const vram_tensor *tensor);
 

@@ -12,13 +12,9 @@ static double share(double whole, double ranks) { return vram_ceil_div(whole, ra
 /* Heads that one rank keeps of `heads`, never less than one. */
 static double heads_of_rank(double heads, double ranks) { return ranks >= heads ? 1 : share(heads, ranks); }
 
-static double layers_of_stage(const vram_scenario *s, const vram_tensor *t)
+vram_tensor vram_rank_tensor(const vram_scenario *s, const vram_model *model, const vram_tensor *t)
 {
-    return t->kind < 0 ? 1 : share((double)t->layers, (double)s->parallel.pipeline);
-}
-
-double vram_rank_tensor_params(const vram_scenario *s, const vram_model *model, const vram_tensor *t)
-{
+    vram_tensor mine = *t;
     double rows = (double)t->rows, columns = (double)t->columns, copies = (double)t->copies, tp = (double)s->parallel.tensor;
     switch (t->shard) {
     case VRAM_SHARD_ROWS:
@@ -38,7 +34,17 @@ double vram_rank_tensor_params(const vram_scenario *s, const vram_model *model, 
     }
     case VRAM_SHARD_NONE: break;
     }
-    return layers_of_stage(s, t) * copies * rows * columns;
+    if (t->kind >= 0) mine.layers = (int64_t)share((double)t->layers, (double)s->parallel.pipeline);
+    mine.copies = (int64_t)copies;
+    mine.rows = (int64_t)rows;
+    mine.columns = (int64_t)columns;
+    return mine;
+}
+
+double vram_rank_tensor_params(const vram_scenario *s, const vram_model *model, const vram_tensor *t)
+{
+    vram_tensor mine = vram_rank_tensor(s, model, t);
+    return vram_tensor_params(&mine);
 }
 
 double vram_rank_params(const vram_scenario *s, const vram_model *model)

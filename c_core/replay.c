@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { MAX_VARIANTS = 2 * VRAM_MAX_KINDS, MAX_ITEMS = 640, FORWARD = 0, LOSS = 1, BACKWARD = 2, MOMENTS = 3 };
-enum { EMBEDDING = -1, HEAD = -2 }; /* places beside the layers' numbers */
+enum { EMBEDDING = VRAM_PLACE_EMBEDDING, HEAD = VRAM_PLACE_HEAD };
 
 /* What one piece holds, and how high it rises above that */
 typedef struct {
@@ -17,13 +17,16 @@ typedef struct {
     double kept;               /* after its forward, until the loss is computed; its output not included */
     double kept_later;         /* the same, during backward */
     double gradients;          /* of parameters, after its backward */
+    double start;              /* of the head: when its backward begins */
+    double after;              /* when its backward is over, with its gradients and its input's */
 } piece;
 
 /* The sets of cells behind these numbers */
-typedef struct { uint64_t top[MOMENTS][VRAM_TAPE_WORDS], kept[VRAM_TAPE_WORDS], kept_later[VRAM_TAPE_WORDS], gradients[VRAM_TAPE_WORDS]; } piece_sets;
+typedef struct { uint64_t top[MOMENTS][VRAM_TAPE_WORDS], kept[VRAM_TAPE_WORDS], kept_later[VRAM_TAPE_WORDS], gradients[VRAM_TAPE_WORDS], start[VRAM_TAPE_WORDS], after[VRAM_TAPE_WORDS]; } piece_sets;
 
 typedef struct {
     const vram_pass *pass;
+    const vram_sharding *sharding; /* NULL: none */
     bool accumulate, recompute;
     vram_tape tape;
     vram_run run;
@@ -52,6 +55,7 @@ static void run_gradients(walker *w, piece *p)
     if (w->tape.output >= 0) vram_run_arrive(&w->tape, r);
     vram_run_backward(&w->tape, r);
     note_peak(w, p, BACKWARD);
+    p->after = live_without(w, VRAM_NO_CELL, w->sets.after);
     vram_cell in = w->tape.input < 0 ? VRAM_NO_CELL : r->gradient[w->tape.input];
     p->gradients = live_without(w, in, w->sets.gradients);
 }
@@ -95,6 +99,7 @@ static void run_checkpointed(walker *w, piece *p)
     vram_run_backward(t, r);
     note_peak(w, p, BACKWARD);
     vram_run_release(t, r, t->input);
+    p->after = live_without(w, VRAM_NO_CELL, w->sets.after);
     p->gradients = live_without(w, r->gradient[t->input], w->sets.gradients);
 }
 
@@ -111,6 +116,7 @@ static void run_head(walker *w, piece *p)
     if (!w->pass->gradients) return;
     vram_run_forget(t, r);
     vram_run_rest(r);
+    p->start = live_without(w, VRAM_NO_CELL, w->sets.start);
     run_gradients(w, p);
 }
 
@@ -130,39 +136,56 @@ static void run_piece(walker *w, int variant, piece *p)
 
 typedef struct {
     int place[MOMENTS];        /* of the highest moment: a layer, EMBEDDING or HEAD */
-    double bytes[MOMENTS];
+    vram_moment moment[MOMENTS]; /* which of a place's moments */
+    double bytes[MOMENTS];     /* what a sharding engine holds included */
 } summit;
 
-static void candidate(summit *s, int moment, int place, double bytes)
+static void candidate(summit *s, const vram_sharding *g, int phase, vram_moment moment, int place, double bytes)
 {
-    if (bytes <= s->bytes[moment]) return;
-    s->bytes[moment] = bytes;
-    s->place[moment] = place;
+    if (g != NULL) bytes += vram_sharding_bytes(g, moment, place);
+    if (bytes <= s->bytes[phase]) return;
+    s->bytes[phase] = bytes;
+    s->place[phase] = place;
+    s->moment[phase] = moment;
 }
 
 /* Even: the input requires a gradient; odd: it does not (the first layer under LoRA). */
 static int variant_of(const vram_pass *pass, int64_t layer) { return 2 * pass->model->layer_kind[layer] + (layer == 0 && !pass->input_gradient); }
 
-static void climb(const vram_pass *pass, const piece layer[], const piece *embedding, const piece *head, summit *s)
+/* The gradients of a piece stay behind, unless a sharding engine takes them */
+static bool gradients_stay(const vram_sharding *g, int place)
 {
-    double kept = 0, later = 0, gradients = head->gradients;
-    candidate(s, FORWARD, EMBEDDING, embedding->rise[FORWARD]);
+    return g == NULL || g->gradients == VRAM_GRADIENTS_STAND || (g->gradients == VRAM_GRADIENTS_UNIT && place < 0);
+}
+
+static void climb_forward(const vram_pass *pass, const vram_sharding *g, const piece layer[], const piece *embedding, const piece *head, summit *s)
+{
+    double kept = 0;
+    candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, EMBEDDING, embedding->rise[FORWARD]);
     for (int64_t i = 0; i < pass->model->layers; i++) {
         const piece *p = &layer[variant_of(pass, i)];
-        candidate(s, FORWARD, (int)i, kept + p->rise[FORWARD]);
+        candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, (int)i, kept + p->rise[FORWARD]);
         kept += p->kept;
-        later += p->kept_later;
     }
-    candidate(s, FORWARD, HEAD, kept + head->rise[FORWARD]);
-    candidate(s, LOSS, HEAD, kept + head->rise[LOSS]);
-    candidate(s, BACKWARD, HEAD, later + head->rise[BACKWARD]);
+    candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, HEAD, kept + head->rise[FORWARD]);
+    candidate(s, g, LOSS, VRAM_MOMENT_LOSS, HEAD, kept + head->rise[LOSS]);
+}
+
+static void climb_backward(const vram_pass *pass, const vram_sharding *g, const piece layer[], const piece *embedding, const piece *head, summit *s)
+{
+    double later = 0, gradients = gradients_stay(g, HEAD) ? head->gradients : 0;
+    for (int64_t i = 0; i < pass->model->layers; i++) later += layer[variant_of(pass, i)].kept_later;
+    if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_START, HEAD, later + head->start);
+    candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, HEAD, later + head->rise[BACKWARD]);
     for (int64_t i = pass->model->layers - 1; i >= 0; i--) {
         const piece *p = &layer[variant_of(pass, i)];
         later -= p->kept_later;
-        candidate(s, BACKWARD, (int)i, later + gradients + p->rise[BACKWARD]);
-        gradients += p->gradients;
+        candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, (int)i, later + gradients + p->rise[BACKWARD]);
+        if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_REDUCE, (int)i, later + gradients + p->after);
+        if (gradients_stay(g, (int)i)) gradients += p->gradients;
     }
-    candidate(s, BACKWARD, EMBEDDING, gradients + embedding->rise[BACKWARD]);
+    candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, EMBEDDING, gradients + embedding->rise[BACKWARD]);
+    if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_REDUCE, EMBEDDING, gradients + embedding->after);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- entries -- */
@@ -228,12 +251,12 @@ static void collect_variant(walker *w, const summit *s, int variant, collection 
         int place = s->place[moment];
         double before, behind;
         bool here = variant < 0 ? place == variant : place >= 0 && variant_of(w->pass, place) == variant;
-        if (here) collect(c, &w->tape, w->sets.top[moment], moment, 1);
+        if (here) collect(c, &w->tape, s->moment[moment] == VRAM_MOMENT_REDUCE ? w->sets.after : s->moment[moment] == VRAM_MOMENT_START ? w->sets.start : w->sets.top[moment], moment, 1);
         if (variant >= 0) {
             count_layers(w->pass, variant, place, &before, &behind);
             collect(c, &w->tape, moment == BACKWARD ? w->sets.kept_later : w->sets.kept, moment, before);
-            if (moment == BACKWARD) collect(c, &w->tape, w->sets.gradients, moment, behind);
-        } else if (variant == HEAD && moment == BACKWARD && place != HEAD) {
+            if (moment == BACKWARD && gradients_stay(w->sharding, 0)) collect(c, &w->tape, w->sets.gradients, moment, behind);
+        } else if (variant == HEAD && moment == BACKWARD && place != HEAD && gradients_stay(w->sharding, HEAD)) {
             collect(c, &w->tape, w->sets.gradients, moment, 1);
         }
     }
@@ -268,6 +291,22 @@ static void add_rounding(const collection *c, vram_role role, const vram_phase p
     }
 }
 
+/* What the sharding engine holds at the summits: one entry for the phases in which it is the same */
+static void add_sharding(const vram_sharding *g, const summit *s, vram_role role, vram_report *report)
+{
+    vram_sharding_list list[MOMENTS];
+    for (int i = 0; i < MOMENTS; i++) list[i] = vram_sharding_items(g, s->moment[i], s->place[i]);
+    for (int i = 0; i < MOMENTS; i++)
+        for (int j = 0; j < list[i].items; j++) {
+            vram_sharding_list one = {.items = 1, .item = {list[i].item[j]}};
+            unsigned phases = VRAM_BIT(TRAINING[i]);
+            if (one.item[0].copies <= 0) continue;
+            for (int k = i + 1; k < MOMENTS; k++)
+                if (vram_sharding_take(&list[k], &one.item[0])) phases |= VRAM_BIT(TRAINING[k]);
+            vram_sharding_entries(&one, g, role, phases, report);
+        }
+}
+
 /* The model's output stays with its caller while backward runs. */
 static void note_logits(const vram_pass *pass, vram_replay *replay)
 {
@@ -281,10 +320,12 @@ void vram_replay_step(const vram_pass *pass, vram_role role, vram_replay *replay
     walker w;
     piece layer[MAX_VARIANTS], embedding, head;
     bool used[MAX_VARIANTS] = {false};
-    summit s = {{EMBEDDING, HEAD, HEAD}, {-1, -1, -1}};
+    const vram_sharding *g = replay->sharding;
+    summit s = {{EMBEDDING, HEAD, HEAD}, {VRAM_MOMENT_FORWARD, VRAM_MOMENT_LOSS, VRAM_MOMENT_BACKWARD}, {-1, -1, -1}};
     collection c = {.items = 0, .gradient_elements = 0};
     w.pass = pass;
-    w.accumulate = replay->gradients_stand;
+    w.sharding = g;
+    w.accumulate = g == NULL || g->gradients == VRAM_GRADIENTS_STAND ? replay->gradients_stand : g->gradients == VRAM_GRADIENTS_PASS;
     w.recompute = pass->scenario->training.checkpointing == VRAM_CHECKPOINTING_FULL;
     for (int64_t i = 0; i < pass->model->layers; i++) {
         int variant = variant_of(pass, i);
@@ -293,12 +334,14 @@ void vram_replay_step(const vram_pass *pass, vram_role role, vram_replay *replay
     }
     run_piece(&w, EMBEDDING, &embedding);
     run_piece(&w, HEAD, &head);
-    climb(pass, layer, &embedding, &head, &s);
+    climb_forward(pass, g, layer, &embedding, &head, &s);
+    climb_backward(pass, g, layer, &embedding, &head, &s);
     for (int variant = HEAD; variant < 2 * pass->model->kinds; variant++)
         if (variant < 0 || used[variant]) collect_variant(&w, &s, variant, &c);
     for (int i = 0; i < c.items; i++) add_item(&c.item[i], role, TRAINING, report);
     add_rounding(&c, role, TRAINING, report);
     replay->gradient_elements = c.gradient_elements;
+    if (g != NULL) add_sharding(g, &s, role, report);
     note_logits(pass, replay);
     vram_block_shared(pass, role, VRAM_BIT(VRAM_PHASE_FORWARD) | VRAM_BIT(VRAM_PHASE_LOSS) | VRAM_BIT(VRAM_PHASE_BACKWARD), report);
 }
@@ -322,6 +365,7 @@ void vram_replay_forward(const vram_pass *pass, vram_role role, double logit_row
     double top = -1;
     head.tokens = logit_rows;
     w.accumulate = w.recompute = false;
+    w.sharding = NULL;
     for (int variant = last; variant < 2 * pass->model->kinds; variant += variant < 0 ? 1 : 2) {
         w.pass = variant == HEAD ? &head : pass;
         run_piece(&w, variant, &p);

@@ -3,9 +3,11 @@
 #define VRAM_REPLAY_H
 
 #include "block.h"
+#include "sharding.h"
 
 /* What the replay has to be told of parameters, and what it finds out about their gradients */
 typedef struct {
+    const vram_sharding *sharding; /* NULL: none */
     bool gradients_stand;      /* every parameter has its gradient before the pass (accumulation, a flat buffer): new ones are added to it */
     double logits_bytes;       /* out: the logits that the caller still holds when the step begins ... */
     double logits[4];          /* ... micro-batch, sequence, vocabulary, bytes a number */

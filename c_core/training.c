@@ -14,6 +14,7 @@ typedef struct {
     vram_role role;
     vram_report *report;
     bool lora;
+    const vram_sharding *sharding; /* NULL: states are divided by arithmetic */
     double params;             /* trained, on this rank before ZeRO */
     double width;              /* bytes of a trained parameter */
 } trainer;
@@ -52,11 +53,19 @@ static void visit_trained(const trainer *r, visitor *visit, void *sum)
 /* ------------------------------------------------------------------------------------------------------------- entries -- */
 
 static double ranks_from(const vram_scenario *s, int64_t stage) { return s->parallel.zero >= stage ? (double)s->parallel.data : 1; }
+static bool is_fsdp(const trainer *r) { return r->sharding != NULL && (r->s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP1 || r->s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2); }
+static bool is_deepspeed(const trainer *r) { return r->sharding != NULL && r->s->parallel.engine == VRAM_PARALLEL_ENGINE_DEEPSPEED; }
+
+/* Of so many parameters on this rank, when a stage of ZeRO divides them */
+static double share(const trainer *r, double params, int64_t stage)
+{
+    return is_fsdp(r) && params == r->params ? r->sharding->trained_shard : vram_ceil_div(params, ranks_from(r->s, stage));
+}
 
 /* N parameters x bytes, divided by the ranks of ZeRO from a stage on */
 static void per_parameter(const trainer *r, vram_component component, vram_what what, double params, double bytes, int64_t stage, unsigned phases)
 {
-    double mine = vram_ceil_div(params, ranks_from(r->s, stage));
+    double mine = share(r, params, stage);
     if (bytes <= 0) return;
     vram_entry *e = vram_add(r->report, r->role, component, what, VRAM_EXACT, stage <= r->s->parallel.zero ? VRAM_SOURCE_ZERO : VRAM_SOURCE_ARITHMETIC, phases);
     vram_times(vram_times(e, VRAM_SYMBOL_PARAMETERS, mine), VRAM_SYMBOL_BYTES_PER_PARAMETER, bytes);
@@ -113,10 +122,14 @@ static void states(const trainer *r)
 {
     double width = vram_format_bytes(r->s->training.optimizer_states);
     unsigned phases = r->report->phases;
+    if (r->s->parallel.offload != VRAM_OFFLOAD_NONE) return; /* in host memory */
     switch (r->s->training.optimizer) {
     case VRAM_OPTIMIZER_ADAMW:
         per_parameter(r, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_FIRST_MOMENT, r->params, width, 1, phases);
         per_parameter(r, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_SECOND_MOMENT, r->params, width, 1, phases);
+        if (is_fsdp(r) && r->sharding->trained_slack > 0) /* small shards, each a tensor */
+            vram_times(vram_times(add(r, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_SOURCE_PYTORCH_ALLOCATOR, phases), VRAM_SYMBOL_COPIES, 2),
+                       VRAM_SYMBOL_BYTES, r->sharding->trained_slack);
         break;
     case VRAM_OPTIMIZER_SGD_MOMENTUM:
     case VRAM_OPTIMIZER_MUON: per_parameter(r, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_MOMENTUM, r->params, width, 1, phases); break;
@@ -146,7 +159,7 @@ static temporary step_temporary(const trainer *r)
     visit_trained(r, find_largest, &largest);
     switch (r->s->training.optimizer) {
     case VRAM_OPTIMIZER_ADAMW: /* denominators: of all parameters at once, or of one, made in two tensors */
-        if (r->s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOREACH) return (temporary){1, vram_ceil_div(r->params, ranks_from(r->s, 1)), width};
+        if (r->s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOREACH) return (temporary){1, share(r, r->params, 1), width};
         if (r->s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOR_LOOP) return (temporary){2, elements(&largest), width};
         return (temporary){0, 0, 0};
     case VRAM_OPTIMIZER_ADAFACTOR: /* 16 bit: fp32 copies of gradient and parameter too */
@@ -159,6 +172,12 @@ static temporary step_temporary(const trainer *r)
 static void step(const trainer *r, const vram_replay *replay)
 {
     temporary t = step_temporary(r);
+    if (r->s->parallel.offload != VRAM_OFFLOAD_NONE) t = (temporary){0, 0, 0};
+    if (r->sharding != NULL) {
+        vram_sharding_list list = vram_sharding_items(r->sharding, VRAM_MOMENT_STEP, VRAM_PLACE_EMBEDDING);
+        vram_sharding_entries(&list, r->sharding, r->role, VRAM_BIT(VRAM_PHASE_STEP), r->report);
+    }
+    if (is_deepspeed(r)) return; /* its optimizer's temporaries are among these */
     if (t.copies * t.elements * t.bytes <= replay->logits_bytes) {
         vram_replay_logits(replay, r->role, VRAM_BIT(VRAM_PHASE_STEP), r->report);
         return;
@@ -173,6 +192,11 @@ static void step(const trainer *r, const vram_replay *replay)
 static void weights(const trainer *r)
 {
     bool wide = r->s->training.precision == VRAM_PRECISION_FP32 || r->s->training.precision == VRAM_PRECISION_AMP;
+    if (r->sharding != NULL) {
+        vram_sharding_list list = vram_sharding_items(r->sharding, VRAM_MOMENT_REST, VRAM_PLACE_EMBEDDING);
+        vram_sharding_entries(&list, r->sharding, r->role, r->report->phases, r->report);
+        if (is_fsdp(r) || (is_deepspeed(r) && r->s->parallel.zero == 3)) return; /* the shards are among these */
+    }
     if (!r->lora) {
         if (r->s->parallel.zero >= 3) per_parameter(r, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALL_WEIGHTS, r->params, r->width, 3, r->report->phases);
         else vram_weights(r->s, r->m, r->role, wide ? VRAM_FORMAT_FP32 : VRAM_FORMAT_BF16, r->report->phases, r->report);
@@ -200,6 +224,11 @@ static void gradients(const trainer *r, const vram_replay *replay)
 {
     double width = vram_format_bytes(r->s->training.gradients);
     unsigned pass = VRAM_BIT(VRAM_PHASE_FORWARD) | VRAM_BIT(VRAM_PHASE_LOSS), backward = VRAM_BIT(VRAM_PHASE_BACKWARD), step_bit = VRAM_BIT(VRAM_PHASE_STEP);
+    if (r->sharding != NULL && (r->sharding->gradients != VRAM_GRADIENTS_STAND || is_deepspeed(r))) { /* those that the pass itself makes */
+        if (replay->gradient_elements > 0)
+            vram_times(vram_times(add(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, VRAM_SOURCE_ARITHMETIC, backward), VRAM_SYMBOL_PARAMETERS, replay->gradient_elements), VRAM_SYMBOL_BYTES_PER_PARAMETER, r->width);
+        return;
+    }
     if (replay->gradients_stand) {
         per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, r->params, width, 2, pass | backward | step_bit);
         return;
@@ -218,9 +247,11 @@ void vram_train(const vram_scenario *s, const vram_model *m, vram_role role, dou
     r.params = lora ? vram_lora_params(s, m) : vram_rank_params(s, m);
     r.width = lora ? vram_format_bytes(s->lora.dtype) : wide ? 4 : 2;
     vram_pass pass = vram_pass_of(s, m, sequences, tokens, true);
-    vram_replay replay = {.gradients_stand = gradients_stand(&r)};
+    vram_sharding sharding;
+    if (vram_sharding_of(s, m, &sharding)) r.sharding = &sharding;
+    vram_replay replay = {.gradients_stand = gradients_stand(&r), .sharding = r.sharding};
     weights(&r);
-    if (!lora && s->training.precision == VRAM_PRECISION_MIXED) per_parameter(&r, VRAM_COMPONENT_MASTER_WEIGHTS, VRAM_WHAT_MASTER_COPY, r.params, 4, 1, report->phases);
+    if (!lora && s->training.precision == VRAM_PRECISION_MIXED && !is_fsdp(&r) && s->parallel.offload == VRAM_OFFLOAD_NONE) per_parameter(&r, VRAM_COMPONENT_MASTER_WEIGHTS, VRAM_WHAT_MASTER_COPY, r.params, 4, 1, report->phases);
     states(&r);
     vram_replay_step(&pass, role, &replay, report);
     gradients(&r, &replay);

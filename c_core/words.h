@@ -39,6 +39,13 @@
     X(ABSORBED_PROJECTIONS, "absorbed_projections") X(PENALTY_COUNTS, "penalty_counts") X(TOKEN_MASKS, "token_masks")    \
     X(SAMPLING_STATE, "sampling_state") X(SAMPLER_ROWS, "sampler_rows") X(EXPERT_WORKSPACE, "expert_workspace")          \
     X(EXPANDED_CONTEXT, "expanded_context") X(GRAPH_POOL, "graph_pool") X(GRAPH_NODES, "graph_nodes") X(NCCL_BUFFERS, "nccl_buffers") X(LOADED_KERNELS, "loaded_kernels")                                                  \
+    X(EXPANDED_CONTEXT, "expanded_context") X(GRAPH_POOL, "graph_pool")                                                  \
+    /* sharding engines */                                                                                               \
+    X(FROZEN_WEIGHTS, "frozen_weights") X(GATHERED_WEIGHTS, "gathered_weights") X(ALL_GATHER_BUFFER, "all_gather_buffer") \
+    X(REDUCE_SCATTER_INPUT, "reduce_scatter_input") X(REDUCE_SCATTER_OUTPUT, "reduce_scatter_output")                     \
+    X(REDUCE_BUCKET, "reduce_bucket") X(OWN_GRADIENTS, "own_gradients") X(GRADIENT_NORM, "gradient_norm")                 \
+    X(FLAT_GRADIENTS, "flat_gradients") X(PERSISTENT_WEIGHTS, "persistent_weights") X(STAGING_BUFFER, "staging_buffer")   \
+    X(TIED_GRADIENT, "tied_gradient") X(UNREDUCED, "unreduced") X(FLAT_WEIGHTS, "flat_weights")                                                     \
     /* engine.c, gpu.c */                                                                                               \
     X(CUDA_CONTEXT, "cuda_context") X(ALLOCATOR_CACHE, "allocator_cache") X(ALLOCATOR_ROUNDING, "allocator_rounding")
 
@@ -60,6 +67,11 @@
     X(OCP_MX, "ocp_mx", "https://www.opencompute.org/documents/ocp-microscaling-formats-mx-v1-0-spec-final-pdf")          \
     X(KORTHIKANTI, "korthikanti", "https://arxiv.org/abs/2205.05198")                                                    \
     X(ZERO, "zero", "https://arxiv.org/abs/1910.02054")                                                                  \
+    X(PYTORCH_DDP, "pytorch_ddp", "https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/reducer.cpp")  \
+    X(PYTORCH_FSDP1, "pytorch_fsdp1", "https://github.com/pytorch/pytorch/blob/main/torch/distributed/fsdp/_runtime_utils.py") \
+    X(PYTORCH_FSDP2, "pytorch_fsdp2", "https://github.com/pytorch/pytorch/tree/main/torch/distributed/fsdp/_fully_shard") \
+    X(DEEPSPEED, "deepspeed", "https://github.com/deepspeedai/DeepSpeed/tree/master/deepspeed/runtime/zero")             \
+    X(MEGATRON, "megatron", "https://github.com/NVIDIA/Megatron-LM/tree/main/megatron/core")                             \
     X(LORA, "lora", "https://arxiv.org/abs/2106.09685")                                                                  \
     X(QLORA, "qlora", "https://arxiv.org/abs/2305.14314")                                                                \
     X(GPU_LOGS, "gpu_logs", "https://github.com/XiongjieDai/GPU-Benchmarks-on-LLM-Inference")

@@ -1,0 +1,106 @@
+/* fsdp.c -- PyTorch's fully sharded data parallel, both generations.
+ *
+ * FSDP 2 (torch/distributed/fsdp/_fully_shard): each layer is a group, all that is outside the layers is the root group. A group's
+ * all-gather fills one flat buffer, from which the parameters are copied out; in forward the buffer stays until the next group's copy
+ * is out (FSDPCommContext.all_gather_state), in backward the next group's is on its way (_backward_prefetch). After a group's backward
+ * its gradients are copied into one reduce-scatter input, which stays until the next group's (reduce_scatter_states); the output is the
+ * shards of the gradients (foreach_reduce). zero 2 = reshard_after_forward=False: parameters stay from forward to their backward. */
+#include "sharding.h"
+
+typedef vram_sharding_list list;
+
+/* Parameters of the layers from .. to - 1, gathered: one row for each kind */
+static void gathered(const vram_sharding *g, int64_t from, int64_t to, list *l)
+{
+    for (int k = 0; k < g->m->kinds; k++) {
+        double n = 0;
+        for (int64_t i = from; i < to; i++) n += g->m->layer_kind[i] == k;
+        vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_GATHERED_WEIGHTS, n, g->layer[k].bytes, 1);
+    }
+}
+
+static void gathered_root(const vram_sharding *g, list *l) { vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_GATHERED_WEIGHTS, 1, g->root.bytes, 1); }
+
+static void buffer(const vram_sharding_unit *u, list *l) { vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_ALL_GATHER_BUFFER, 1, u->bytes, 1); }
+
+/* Shards of the gradients of the layers from .. to the last */
+static void reduced(const vram_sharding *g, int64_t from, list *l)
+{
+    for (int k = 0; k < g->m->kinds; k++) {
+        double n = 0;
+        for (int64_t i = from; i < g->layers; i++) n += g->m->layer_kind[i] == k;
+        vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, n, g->layer[k].trained_shard, g->gradient_width);
+    }
+}
+
+static void scatter(const vram_sharding *g, const vram_sharding_unit *u, list *l)
+{
+    vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_REDUCE_SCATTER_INPUT, 1, u->trained, g->gradient_width);
+}
+
+static void at_rest(const vram_sharding *g, list *l)
+{
+    vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALL_WEIGHTS, 1, g->trained_shard, g->shard_width);
+    if (g->shard > g->trained_shard) vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_FROZEN_WEIGHTS, 1, g->shard_bytes - g->trained_shard * g->shard_width, 1);
+    vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALLOCATOR_ROUNDING, 1, g->slack, 1);
+}
+
+static void fsdp2_backward(const vram_sharding *g, int place, bool over, list *l)
+{
+    bool keeps = g->s->parallel.zero < 3, accumulated = g->s->training.gradient_accumulation > 1;
+    if (place == VRAM_PLACE_EMBEDDING) {
+        if (!over) gathered_root(g, l);
+        scatter(g, over ? &g->root : vram_sharding_layer(g, 0), l);
+        if (!accumulated) reduced(g, 0, l);
+        return;
+    }
+    gathered_root(g, l);
+    if (place == VRAM_PLACE_HEAD) {
+        if (keeps) gathered(g, 0, g->layers, l);
+        else buffer(vram_sharding_layer(g, g->layers - 1), l);
+        return;
+    }
+    if (keeps) gathered(g, 0, over ? place : place + 1, l);
+    else {
+        if (!over) gathered(g, place, place + 1, l);
+        if (place > 0) buffer(vram_sharding_layer(g, place - 1), l);
+    }
+    if (over) scatter(g, vram_sharding_layer(g, place), l);
+    else if (place + 1 < g->layers) scatter(g, vram_sharding_layer(g, place + 1), l);
+    if (!accumulated) reduced(g, place + 1, l);
+}
+
+void vram_fsdp2_items(const vram_sharding *g, vram_moment moment, int place, list *l)
+{
+    bool keeps = g->s->parallel.zero < 3, accumulated = g->s->training.gradient_accumulation > 1;
+    if (moment == VRAM_MOMENT_REST) { at_rest(g, l); return; }
+    if (accumulated || moment == VRAM_MOMENT_STEP) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, 1, g->trained_shard, g->gradient_width);
+    switch (moment) {
+    case VRAM_MOMENT_FORWARD:
+    case VRAM_MOMENT_LOSS:
+        gathered_root(g, l);
+        if (place == VRAM_PLACE_EMBEDDING) {
+            buffer(&g->root, l);
+            buffer(vram_sharding_layer(g, 0), l);
+        } else if (place == VRAM_PLACE_HEAD) {
+            if (keeps) gathered(g, 0, g->layers, l);
+            buffer(vram_sharding_layer(g, g->layers - 1), l);
+        } else {
+            gathered(g, keeps ? 0 : place, place + 1, l);
+            buffer(vram_sharding_layer(g, place), l);
+        }
+        break;
+    case VRAM_MOMENT_START:
+        gathered_root(g, l);
+        if (keeps) gathered(g, 0, g->layers, l);
+        else buffer(&g->root, l);
+        break;
+    case VRAM_MOMENT_BACKWARD: fsdp2_backward(g, place, false, l); break;
+    case VRAM_MOMENT_REDUCE:
+        if (place != VRAM_PLACE_HEAD) fsdp2_backward(g, place, true, l);
+        break;
+    default: break;
+    }
+}
+
+void vram_fsdp1_items(const vram_sharding *g, vram_moment moment, int place, list *l) { vram_fsdp2_items(g, moment, place, l); }

@@ -1,0 +1,180 @@
+/* sharding.c -- the engines' common ground: units of parameters, and the list of what an engine holds at a moment. */
+#include "sharding.h"
+
+#include <stddef.h>
+
+double vram_sharding_round(double elements, double ranks) { return vram_ceil_div(elements, ranks) * ranks; }
+
+/* ---------------------------------------------------------------------------------------------------- tensors in order -- */
+
+static void visit_base(const vram_sharding *g, const vram_tensor *t, vram_sharding_visitor *visit, void *context)
+{
+    vram_tensor mine = vram_rank_tensor(g->s, g->m, t);
+    double copies = (double)mine.copies, rows = (double)mine.rows, columns = (double)mine.columns;
+    vram_sharding_tensor one = {copies, rows, columns, g->width, !g->lora, t->part};
+    if (t->stacked) one = (vram_sharding_tensor){1, copies, rows * columns, g->width, !g->lora, t->part};
+    visit(context, &one);
+    double rank = g->lora ? vram_lora_rank(g->s, g->m, t) : 0;
+    if (rank <= 0) return;
+    double times = t->modules > 0 ? (double)t->modules / (double)t->layers : copies;
+    visit(context, &(vram_sharding_tensor){times, rank, columns, g->trained_width, true, t->part});
+    visit(context, &(vram_sharding_tensor){times, rows, rank, g->trained_width, true, t->part});
+    if (g->s->lora.dora && t->linear) visit(context, &(vram_sharding_tensor){times, rows, 1, g->trained_width, true, t->part});
+}
+
+void vram_sharding_each(const vram_sharding *g, int kind, vram_sharding_visitor *visit, void *context)
+{
+    for (int i = 0; i < g->m->tensors; i++)
+        if (g->m->tensor[i].kind == kind && !g->m->tensor[i].buffer) visit_base(g, &g->m->tensor[i], visit, context);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- units -- */
+
+typedef struct { vram_sharding_unit *unit; double ranks, trained_width, shard_width; bool by_rows; } unit_sum;
+
+/* FSDP 2 cuts each tensor by rows, filled up to the ranks; the others cut the flat whole. */
+static void count(void *context, const vram_sharding_tensor *t)
+{
+    unit_sum *sum = context;
+    vram_sharding_unit *u = sum->unit;
+    double rows = sum->by_rows ? vram_sharding_round(t->rows, sum->ranks) : t->rows, elements = t->count * rows * t->columns;
+    u->elements += elements;
+    u->bytes += elements * t->width;
+    u->shard += elements / sum->ranks;
+    u->shard_bytes += elements / sum->ranks * (t->trained ? sum->shard_width : t->width);
+    if (sum->by_rows) {
+        double bytes = elements / t->count / sum->ranks * (t->trained ? sum->shard_width : t->width);
+        u->slack += t->count * (vram_round_up(bytes, 512) - bytes);
+    }
+    if (!t->trained) return;
+    u->trained += elements;
+    u->trained_bytes += elements * t->width;
+    u->trained_shard += elements / sum->ranks;
+    if (sum->by_rows) {
+        double bytes = elements / t->count / sum->ranks * sum->shard_width;
+        u->trained_slack += t->count * (vram_round_up(bytes, 512) - bytes);
+    }
+    u->largest = vram_max(u->largest, t->rows * t->columns);
+}
+
+static void add_unit(vram_sharding *g, const vram_sharding_unit *u, double times)
+{
+    g->elements += times * u->elements;
+    g->trained += times * u->trained;
+    g->shard += times * u->shard;
+    g->shard_bytes += times * u->shard_bytes;
+    g->trained_shard += times * u->trained_shard;
+    g->slack += times * u->slack;
+    g->trained_slack += times * u->trained_slack;
+}
+
+static void count_units(vram_sharding *g)
+{
+    bool by_rows = g->s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2;
+    unit_sum sum = {&g->root, g->ranks, g->trained_width, g->shard_width, by_rows};
+    vram_sharding_each(g, -1, count, &sum);
+    add_unit(g, &g->root, 1);
+    for (int k = 0; k < g->m->kinds; k++) {
+        sum.unit = &g->layer[k];
+        vram_sharding_each(g, k, count, &sum);
+    }
+    for (int64_t i = 0; i < g->layers; i++) add_unit(g, vram_sharding_layer(g, i), 1);
+    for (int i = 0; i < g->m->tensors; i++) {
+        vram_tensor t = vram_rank_tensor(g->s, g->m, &g->m->tensor[i]);
+        if (t.part == VRAM_PART_EMBEDDING && t.shard == VRAM_SHARD_VOCABULARY) g->embedding = (double)t.rows * (double)t.columns;
+    }
+}
+
+const vram_sharding_unit *vram_sharding_layer(const vram_sharding *g, int64_t layer) { return &g->layer[g->m->layer_kind[layer]]; }
+
+/* --------------------------------------------------------------------------------------------------------- the engine -- */
+
+typedef void items(const vram_sharding *sharding, vram_moment moment, int place, vram_sharding_list *list);
+
+typedef struct { items *items; vram_source source; vram_gradients gradients; } engine;
+
+static const engine *engine_of(const vram_scenario *s)
+{
+    static const engine ddp = {vram_ddp_items, VRAM_SOURCE_PYTORCH_DDP, VRAM_GRADIENTS_STAND}, ddp_views = {vram_ddp_items, VRAM_SOURCE_PYTORCH_DDP, VRAM_GRADIENTS_PASS};
+    static const engine fsdp1 = {vram_fsdp1_items, VRAM_SOURCE_PYTORCH_FSDP1, VRAM_GRADIENTS_UNIT}, fsdp2 = {vram_fsdp2_items, VRAM_SOURCE_PYTORCH_FSDP2, VRAM_GRADIENTS_UNIT};
+    static const engine zero1 = {vram_zero_items, VRAM_SOURCE_DEEPSPEED, VRAM_GRADIENTS_STAND}, zero2 = {vram_zero_items, VRAM_SOURCE_DEEPSPEED, VRAM_GRADIENTS_PASS};
+    static const engine zero3 = {vram_zero3_items, VRAM_SOURCE_DEEPSPEED, VRAM_GRADIENTS_PASS};
+    int64_t zero = s->parallel.zero;
+    switch (s->parallel.engine) {
+    case VRAM_PARALLEL_ENGINE_DDP: return s->parallel.bucket_view == 1 ? &ddp_views : &ddp;
+    case VRAM_PARALLEL_ENGINE_FSDP1: return s->parallel.data > 1 ? &fsdp1 : NULL;
+    case VRAM_PARALLEL_ENGINE_FSDP2: return s->parallel.data > 1 ? &fsdp2 : NULL;
+    case VRAM_PARALLEL_ENGINE_DEEPSPEED: return zero == 3 ? &zero3 : zero == 2 || (zero == 1 && s->parallel.overlap == 1) ? &zero2 : &zero1;
+    default: return NULL;
+    }
+}
+
+bool vram_sharding_of(const vram_scenario *s, const vram_model *m, vram_sharding *g)
+{
+    const engine *e = engine_of(s);
+    bool fsdp = s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP1 || s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2;
+    bool wide = s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP;
+    if (e == NULL) return false;
+    *g = (vram_sharding){.s = s, .m = m, .source = e->source, .gradients = e->gradients, .lora = s->training.method == VRAM_METHOD_LORA};
+    g->ranks = s->parallel.engine == VRAM_PARALLEL_ENGINE_DDP ? 1 : (double)s->parallel.data * (double)s->parallel.context;
+    g->width = g->lora ? vram_min(vram_compute_bytes(s), 4) : wide ? 4 : 2;
+    g->trained_width = g->lora ? vram_format_bytes(s->lora.dtype) : g->width;
+    g->shard_width = fsdp && !g->lora && s->training.precision == VRAM_PRECISION_MIXED ? 4 : g->trained_width;
+    g->gradient_width = vram_format_bytes(s->training.gradients);
+    g->layers = (int64_t)vram_ceil_div((double)m->layers, (double)s->parallel.pipeline);
+    count_units(g);
+    if (s->parallel.engine == VRAM_PARALLEL_ENGINE_DEEPSPEED) vram_zero_own(g);
+    return true;
+}
+
+void vram_sharding_add(vram_sharding_list *list, vram_component component, vram_what what, double copies, double elements, double width)
+{
+    if (copies <= 0 || elements <= 0 || width <= 0 || list->items >= VRAM_SHARDING_ITEMS) return;
+    list->item[list->items++] = (vram_sharding_item){(unsigned char)component, (short)what, copies, elements, width};
+}
+
+vram_sharding_list vram_sharding_items(const vram_sharding *g, vram_moment moment, int place)
+{
+    vram_sharding_list list = {.items = 0};
+    engine_of(g->s)->items(g, moment, place, &list);
+    return list;
+}
+
+double vram_sharding_bytes(const vram_sharding *g, vram_moment moment, int place)
+{
+    vram_sharding_list list = vram_sharding_items(g, moment, place);
+    double sum = 0;
+    for (int i = 0; i < list.items; i++) sum += list.item[i].copies * list.item[i].elements * list.item[i].width;
+    return sum;
+}
+
+bool vram_sharding_take(vram_sharding_list *list, const vram_sharding_item *item)
+{
+    for (int i = 0; i < list->items; i++) {
+        vram_sharding_item *it = &list->item[i];
+        if (it->component != item->component || it->what != item->what || it->copies != item->copies || it->elements != item->elements || it->width != item->width) continue;
+        it->copies = 0;
+        return true;
+    }
+    return false;
+}
+
+void vram_sharding_entries(const vram_sharding_list *list, const vram_sharding *g, vram_role role, unsigned phases, vram_report *report)
+{
+    for (int i = 0; i < list->items; i++) {
+        const vram_sharding_item *it = &list->item[i];
+        vram_entry *e = vram_add(report, role, (vram_component)it->component, (vram_what)it->what, VRAM_MODELLED, g->source, phases);
+        if (it->copies != 1) vram_times(e, VRAM_SYMBOL_COPIES, it->copies);
+        vram_times(vram_times(e, VRAM_SYMBOL_ELEMENTS, it->elements), VRAM_SYMBOL_BYTES_PER_ELEMENT, it->width);
+    }
+}
+
+/* A tied embedding: the head's gradient waits for the embedding's, and their sum is a third tensor (input_buffer.cpp). */
+void vram_sharding_tied(const vram_sharding *g, vram_moment moment, int place, vram_sharding_list *list)
+{
+    bool waits = g->gradients == VRAM_GRADIENTS_PASS && moment >= VRAM_MOMENT_BACKWARD && moment <= VRAM_MOMENT_REDUCE && place != VRAM_PLACE_HEAD;
+    if (!g->m->tied || g->lora) return;
+    if (waits) vram_sharding_add(list, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TIED_GRADIENT, 1, g->embedding, g->trained_width);
+    if (moment == VRAM_MOMENT_REDUCE && place == VRAM_PLACE_EMBEDDING)
+        vram_sharding_add(list, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TIED_GRADIENT, waits ? 2 : 1, g->embedding, g->trained_width);
+}
