@@ -86,7 +86,8 @@ enum { VRAM_GROUP_ROW = 0, VRAM_GROUP_TENSOR = -1 }; /* one scale an output row,
 enum {
     VRAM_FORMAT_BF16, VRAM_FORMAT_FP16, VRAM_FORMAT_FP32, VRAM_FORMAT_FP8, VRAM_FORMAT_INT8, VRAM_FORMAT_INT4, VRAM_FORMAT_NATIVE,
     VRAM_FORMAT_GPTQ_INT4_G128, VRAM_FORMAT_GPTQ_INT4_G32, VRAM_FORMAT_GPTQ_INT4, VRAM_FORMAT_GPTQ_INT8_G128, VRAM_FORMAT_AWQ_INT4_G128,
-    VRAM_FORMAT_NF4, VRAM_FORMAT_NF4_DQ, VRAM_FORMAT_FP8_BLOCK128, VRAM_FORMAT_FP8_DYNAMIC, VRAM_FORMAT_MXFP4, VRAM_FORMAT_NVFP4
+    VRAM_FORMAT_NF4, VRAM_FORMAT_NF4_DQ, VRAM_FORMAT_FP8_BLOCK128, VRAM_FORMAT_FP8_DYNAMIC, VRAM_FORMAT_MXFP4, VRAM_FORMAT_NVFP4,
+    VRAM_FORMAT_GGUF_F32 = VRAM_FORMAT_NVFP4 + 7, VRAM_FORMAT_GGUF_F16, VRAM_FORMAT_GGUF_BF16 /* after six types of caches */
 };
 
 typedef struct {
@@ -116,6 +117,9 @@ vram_what vram_what_of_part(vram_part part);
 double vram_mtp_layers(const vram_scenario *scenario, const vram_model *model);
 vram_tensor vram_mtp_projection(const vram_model *model); /* 2h -> h */
 vram_tensor vram_mtp_norms(const vram_model *model);
+
+/* llama.cpp reads files of its own: plain types are such a file */
+vram_format vram_llama_cpp_file(const vram_scenario *scenario, vram_format format);
 
 /* ---- gguf.c : the same of a file of llama.cpp ---- */
 

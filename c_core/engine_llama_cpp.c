@@ -76,7 +76,7 @@ void vram_engine_llama_cpp(const vram_scenario *scenario, vram_report *report)
     add_bytes(report, VRAM_COMPONENT_KV_CACHE, VRAM_WHAT_PADDING, VRAM_EXACT, cache_padding(scenario));
     llama_weights weights = {{{0}}};
     llama_batch batch = batch_of(scenario);
-    if (batch.host_layers > 0) vram_gguf_walk(scenario, &scenario->model, scenario->weights, note_type, &weights);
+    if (batch.host_layers > 0) vram_gguf_walk(scenario, &scenario->model, vram_llama_cpp_file(scenario, scenario->weights), note_type, &weights);
     batch.weights = &weights;
     add_bytes(report, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_COMPUTE_BUFFER, VRAM_MODELLED, llama_graph_bytes(&graph, &scenario->model, &batch));
 }

@@ -51,7 +51,7 @@ static const vram_format_row formats[] = {
     /* types of llama.cpp's cache */
     CACHE("q8_0", 8, 34), CACHE("q5_1", 5, 24), CACHE("q5_0", 5, 22), CACHE("q4_1", 4, 20), CACHE("q4_0", 4, 18), CACHE("iq4_nl", 4, 18),
     /* llama-quantize */
-    GGUF("F32", F32, 32), GGUF("F16", F16, 16), GGUF("BF16", BF16, 16), GGUF("Q8_0", Q8_0, 8),
+    [VRAM_FORMAT_GGUF_F32] = GGUF("F32", F32, 32), [VRAM_FORMAT_GGUF_F16] = GGUF("F16", F16, 16), [VRAM_FORMAT_GGUF_BF16] = GGUF("BF16", BF16, 16), GGUF("Q8_0", Q8_0, 8),
     GGUF("Q6_K", Q6_K, 6), GGUF_MIX("Q5_K_M", Q5_K, 5, Q5_K_M), GGUF("Q5_K_S", Q5_K, 5), GGUF_MIX("Q5_K", Q5_K, 5, Q5_K_M), GGUF("Q5_1", Q5_1, 5), GGUF_MIX("Q5_0", Q5_0, 5, Q5_0),
     GGUF_MIX("Q4_K_M", Q4_K, 4, Q4_K_M), GGUF_MIX("Q4_K_S", Q4_K, 4, Q4_K_S), GGUF_MIX("Q4_K", Q4_K, 4, Q4_K_M), GGUF("Q4_1", Q4_1, 4), GGUF_MIX("Q4_0", Q4_0, 4, Q4_0),
     GGUF_MIX("IQ4_NL", IQ4_NL, 4, IQ4_NL), GGUF_MIX("IQ4_XS", IQ4_XS, 4, IQ4_XS), GGUF_MIX("MXFP4_MOE", MXFP4, 4, MXFP4_MOE), GGUF("MXFP4", MXFP4, 4), GGUF("NVFP4", NVFP4, 4),

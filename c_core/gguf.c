@@ -417,7 +417,7 @@ static void add_sums(const sums *s, vram_role role, unsigned phases, vram_report
             vram_times(e, row->block == 1 ? VRAM_SYMBOL_PARAMETERS : VRAM_SYMBOL_BLOCKS, vram_ceil_div(s->blocks[part][type], 1));
             vram_times(e, row->block == 1 ? VRAM_SYMBOL_BYTES_PER_PARAMETER : VRAM_SYMBOL_BYTES_PER_BLOCK, row->bytes);
         }
-    if (s->padding > 0) vram_times(vram_add(report, role, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_PADDING, VRAM_EXACT, VRAM_SOURCE_LLAMA_CPP, phases), VRAM_SYMBOL_BYTES, s->padding);
+    if (s->padding > 0) vram_times(vram_add(report, role, VRAM_COMPONENT_ENGINE_BUFFERS, VRAM_WHAT_PADDING, VRAM_EXACT, VRAM_SOURCE_LLAMA_CPP, phases), VRAM_SYMBOL_BYTES, s->padding);
 }
 
 void vram_gguf_weights(const vram_scenario *scenario, const vram_model *model, vram_role role, vram_format format, unsigned phases, vram_report *report)

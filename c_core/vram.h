@@ -316,6 +316,8 @@ typedef struct {
     bool local_rotary;         /* windowed layers rotate by a table of their own (Gemma 3) */
     int64_t rotary_factors;    /* numbers that stretch the rotary embedding (rope_type llama3): a tensor in files of llama.cpp; 0: none */
     vram_format native;        /* what quantization_config says; -1: none, then the dtype */
+    bool native_symmetric;     /* and its packed weights have neither zero points nor an index of groups (compressed-tensors) */
+    bool native_experts_only;  /* and only the routed experts are packed */
     vram_format dtype;         /* what dtype or torch_dtype says; -1: nothing */
     int64_t mtp_layers;        /* multi-token-prediction layers in the file */
     double resid_dropout, attention_dropout, embedding_dropout; /* as the config says, or the class's default */

@@ -37,10 +37,11 @@ static bool has_experts(const vram_model *model)
 
 /* Does the scheme pack this tensor? Heads and embeddings: never. bitsandbytes packs every nn.Linear (a router that is one, too), but no experts that
  * transformers stacks in one parameter; the others pack experts and leave routers; published MXFP4 models pack the experts only. */
-static bool packed(const vram_format_row *format, bool experts, const vram_tensor *t)
+static bool packed(const vram_format_row *format, bool experts, bool experts_only, const vram_tensor *t)
 {
     bool matrix = (t->linear || t->stacked) && t->columns > 1 && !t->bias && !t->buffer;
     if (!matrix || t->part == VRAM_PART_HEAD || t->part == VRAM_PART_EMBEDDING) return false;
+    if (experts_only && t->part != VRAM_PART_EXPERT) return false;
     switch (format->scheme) {
     case VRAM_SCHEME_NF4:
     case VRAM_SCHEME_NF4_DQ: return t->linear;
@@ -79,6 +80,7 @@ typedef struct {
     vram_role role;
     unsigned phases;
     vram_report *report;
+    bool symmetric, experts_only; /* as a model's own config says */
 } weigher;
 
 static vram_entry *add(const weigher *w, vram_what what) { return vram_add(w->report, w->role, VRAM_COMPONENT_WEIGHTS, what, VRAM_EXACT, source_of(w->format->scheme), w->phases); }
@@ -100,10 +102,10 @@ static void add_groups(const weigher *w, vram_what what, double groups, double b
 /* vLLM's Marlin kernels keep neither the index of groups in order nor the zeros of a symmetric format */
 static void add_beside(const weigher *w, const vram_scenario *scenario, const beside *sum)
 {
-    bool marlin = scenario->task == VRAM_TASK_INFERENCE && scenario->engine == VRAM_ENGINE_VLLM, gptq = w->format->scheme == VRAM_SCHEME_GPTQ;
+    bool bare = w->symmetric || (scenario->task == VRAM_TASK_INFERENCE && scenario->engine == VRAM_ENGINE_VLLM), gptq = w->format->scheme == VRAM_SCHEME_GPTQ;
     add_groups(w, VRAM_WHAT_SCALES, sum->scales, w->format->scale_bytes);
-    if (!(gptq && marlin)) add_groups(w, VRAM_WHAT_ZERO_POINTS, sum->scales, w->format->zero_bytes);
-    if (gptq && !marlin) vram_times(vram_times(add(w, VRAM_WHAT_GROUP_INDEX), VRAM_SYMBOL_ROWS, vram_ceil_div(sum->index_rows, 1)), VRAM_SYMBOL_BYTES, 4);
+    if (!(gptq && bare)) add_groups(w, VRAM_WHAT_ZERO_POINTS, sum->scales, w->format->zero_bytes);
+    if (gptq && !bare) vram_times(vram_times(add(w, VRAM_WHAT_GROUP_INDEX), VRAM_SYMBOL_ROWS, vram_ceil_div(sum->index_rows, 1)), VRAM_SYMBOL_BYTES, 4);
     if (w->format->scheme == VRAM_SCHEME_NF4_DQ) add_groups(w, VRAM_WHAT_DOUBLE_QUANT, vram_ceil_div(sum->second_scales, 1), 4);
     if (w->format->scheme == VRAM_SCHEME_NVFP4) add_groups(w, VRAM_WHAT_DOUBLE_QUANT, sum->tensors, 4);
 }
@@ -149,7 +151,7 @@ static void count(const weigher *w, const vram_scenario *scenario, const vram_mo
         params *= layers / (double)t->layers;
         counted.layers = (int64_t)layers;
     }
-    if (w->format->scheme == VRAM_SCHEME_NONE || !packed(w->format, experts, t)) {
+    if (w->format->scheme == VRAM_SCHEME_NONE || !packed(w->format, experts, w->experts_only, t)) {
         c->plain[vram_what_of_part(t->part)] += params;
         return;
     }
@@ -182,10 +184,25 @@ static void counted(const weigher *w, const vram_scenario *scenario, const vram_
     if (quantised) add_beside(w, scenario, &c.beside);
 }
 
+vram_format vram_llama_cpp_file(const vram_scenario *scenario, vram_format format)
+{
+    if (scenario->task != VRAM_TASK_INFERENCE || scenario->engine != VRAM_ENGINE_LLAMA_CPP) return format;
+    switch (format) {
+    case VRAM_FORMAT_BF16: return VRAM_FORMAT_GGUF_BF16;
+    case VRAM_FORMAT_FP16: return VRAM_FORMAT_GGUF_F16;
+    case VRAM_FORMAT_FP32: return VRAM_FORMAT_GGUF_F32;
+    default: return format;
+    }
+}
+
+/* what the config says: its quantisation, else its dtype */
+static vram_format native_format(const vram_model *model) { return model->native >= 0 ? model->native : model->dtype >= 0 ? model->dtype : VRAM_FORMAT_BF16; }
+
 void vram_weights(const vram_scenario *scenario, const vram_model *model, vram_role role, vram_format format, unsigned phases, vram_report *report)
 {
-    vram_format stored = format == VRAM_FORMAT_NATIVE ? (model->native >= 0 ? model->native : VRAM_FORMAT_BF16) : format;
-    const weigher w = {vram_format_get(stored), role, phases, report};
+    vram_format stored = vram_llama_cpp_file(scenario, format == VRAM_FORMAT_NATIVE ? native_format(model) : format);
+    bool native = format == VRAM_FORMAT_NATIVE;
+    const weigher w = {vram_format_get(stored), role, phases, report, native && model->native_symmetric, native && model->native_experts_only};
     if (model->params_override > 0) declared(&w, scenario, vram_rank_params(scenario, model));
     else if (w.format->scheme == VRAM_SCHEME_GGUF) vram_gguf_weights(scenario, model, role, stored, phases, report);
     else counted(&w, scenario, model);

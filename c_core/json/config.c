@@ -475,12 +475,25 @@ static const char *format_of(const cJSON *q)
     return group <= 0 ? "gptq-int4" : group <= 32 ? "gptq-int4-g32" : "gptq-int4-g128";
 }
 
+/* compressed-tensors names what it leaves alone: attention, for the published int4 models whose experts alone are packed */
+static void native_details(vram_model *model, const cJSON *q)
+{
+    const char *which;
+    const cJSON *ignored = find(q, "ignore", &which), *name;
+    if (strcmp(text_or(q, "quant_method"), "compressed-tensors") != 0) return;
+    model->native_symmetric = !cJSON_IsFalse(find(q, "config_groups.group_0.weights.symmetric", &which));
+    model->native_experts_only = strcmp(text_or(q, "targets"), "routed experts") == 0;
+    cJSON_ArrayForEach(name, ignored)
+        if (cJSON_IsString(name) && strstr(name->valuestring, "self_attn")) model->native_experts_only = true;
+}
+
 static vram_format native_of(const reader *r)
 {
     const char *which, *format;
     const cJSON *q = find(r->inner, "quantization_config", &which);
     if (!q) q = find(r->outer, "quantization_config", &which);
     format = cJSON_IsObject(q) ? format_of(q) : NULL;
+    if (format) native_details(r->model, q);
     return format ? vram_find(VRAM_LIST_FORMAT, format) : -1;
 }
 
