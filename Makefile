@@ -105,10 +105,10 @@ WEB := $(shell find web -path web/node_modules -prune -o -type f -print 2>/dev/n
 # npm writes this file at the end of an installation; building needs fewer packages than testing
 web/node_modules/.package-lock.json: web/package-lock.json
 	@$(SAY)
-	$(Q)cd web && npm ci --omit=dev --no-audit --no-fund --silent && touch node_modules/.package-lock.json
+	$(Q)cd web && npm ci --omit=dev --no-audit --no-fund --loglevel=error && touch node_modules/.package-lock.json
 web/node_modules/puppeteer-core/package.json: web/package-lock.json
 	@$(SAY)
-	$(Q)cd web && npm ci --no-audit --no-fund --silent && touch node_modules/.package-lock.json node_modules/puppeteer-core/package.json
+	$(Q)cd web && npm ci --no-audit --no-fund --loglevel=error && touch node_modules/.package-lock.json node_modules/puppeteer-core/package.json
 # how right the estimates are, for the page to say
 build/accuracy.json: tools/accuracy.py build/vram $(wildcard tests/cases/measured/*)
 	@$(SAY)
