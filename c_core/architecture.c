@@ -6,6 +6,7 @@
  */
 #include "core.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -448,19 +449,29 @@ double vram_params_total(const vram_model *model)
 {
     double sum = 0;
     if (model->params_override > 0) return model->params_override;
-    for (int i = 0; i < model->tensors; i++)
-        if (!model->tensor[i].buffer) sum += vram_tensor_params(&model->tensor[i]);
+    for (int i = 0; i < model->tensors; i++) sum += vram_tensor_params(&model->tensor[i]);
     return sum;
 }
 
-/* What a token does not use of a row: the experts that it does not choose. */
+double vram_params_buffers(const vram_model *model)
+{
+    double sum = 0;
+    if (model->params_override > 0) return 0;
+    for (int i = 0; i < model->tensors; i++)
+        if (model->tensor[i].buffer) sum += vram_tensor_params(&model->tensor[i]);
+    return sum;
+}
+
+/* What a token does not use of a row: the experts that it does not choose. Zero experts are chosen as often as others (LongCat:
+ * 12 of 768, of which 512 have weights, are 8 on average). */
 static double idle(const vram_model *model, const vram_tensor *tensor)
 {
     if (tensor->part != VRAM_PART_EXPERT || tensor->kind < 0) return 0;
     const vram_layer *l = &model->kind[tensor->kind];
     bool of_attention = l->attention.experts > 0 && l->ffn.experts == 0;
-    int64_t used = of_attention ? l->attention.experts_per_token : l->ffn.experts_per_token;
-    return vram_tensor_params(tensor) / (double)tensor->copies * (double)(tensor->copies - used);
+    double chosen = (double)(of_attention ? l->attention.experts_per_token : l->ffn.experts_per_token);
+    double used = floor(chosen * (double)tensor->copies / (double)(tensor->copies + (of_attention ? 0 : l->ffn.router_rows)) + 0.5);
+    return vram_tensor_params(tensor) / (double)tensor->copies * ((double)tensor->copies - used);
 }
 
 double vram_params_active(const vram_model *model)

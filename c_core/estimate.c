@@ -10,7 +10,7 @@ static void counts(const vram_scenario *s, vram_report *report)
     report->params_active = vram_params_active(&s->model);
     report->params_trainable = 0;
     if (s->task != VRAM_TASK_INFERENCE)
-        report->params_trainable = s->training.method == VRAM_METHOD_LORA ? vram_lora_params(s, &s->model) : report->params_total;
+        report->params_trainable = s->training.method == VRAM_METHOD_LORA ? vram_lora_params(s, &s->model) : report->params_total - vram_params_buffers(&s->model);
 }
 
 static void remarks(const vram_scenario *s, vram_report *report)
@@ -19,6 +19,7 @@ static void remarks(const vram_scenario *s, vram_report *report)
     if (s->model.max_positions > 0 && tokens > s->model.max_positions)
         vram_note_add(report, VRAM_NOTE_CONTEXT_ABOVE_MAX, s->task == VRAM_TASK_INFERENCE ? "context" : s->task == VRAM_TASK_RL ? "rl.response" : "training.sequence_length",
                       2, (const double[]){(double)tokens, (double)s->model.max_positions});
+    if (s->model.counted_as_llama) vram_note_add(report, VRAM_NOTE_UNKNOWN_MODEL_TYPE, "model.model_type", 0, NULL);
     int64_t product = s->parallel.data * s->parallel.tensor * s->parallel.pipeline * s->parallel.context;
     if (s->gpus < product)
         vram_note_add(report, VRAM_NOTE_GPUS_BELOW_PRODUCT, "gpus", 2, (const double[]){(double)s->gpus, (double)product});

@@ -457,9 +457,11 @@ typedef struct {
 /* Fills model->tensor and model->tensors from the kinds. False with an error when the table is full or a product too large. */
 bool vram_architecture(vram_model *model, vram_error *error);
 
-/* Sums over the table: all parameters; those one token uses (experts_per_token of experts; embedding and head included). */
+/* Sums over the table: all learned values, as in the checkpoint; those one token uses (experts_per_token of experts; embedding
+ * and head included); of all, those that frameworks keep as buffers and no optimizer trains (a router's correction). */
 double vram_params_total(const vram_model *model);
 double vram_params_active(const vram_model *model);
+double vram_params_buffers(const vram_model *model);
 
 /* Replaces everything unset by its default, which may depend on other fields (kv_cache by weights, gradients by precision, ...),
  * and refuses what contradicts itself. */
