@@ -84,6 +84,7 @@ void vram_engine_sglang(const vram_scenario *s, vram_report *report)
     int first = report->entries;
     vram_weights(s, &s->model, VRAM_ROLE_MODEL, s->weights, VRAM_PHASES_INFERENCE, report);
     vram_ranks_allowance(s, report);
+    vram_kernels_allowance(s, report);
     for (int i = first; i < report->entries; i++) held += report->entry[i].bytes;
     vram_cache_rules rules = sglang_rules(s, (double)s->context);
     vram_cache_entries(&s->model, &rules, report);

@@ -568,7 +568,7 @@ double vram_ranks_allowance(const vram_scenario *s, vram_report *report)
 }
 
 /* Kernels that the driver loads while profiling: 0.05 to 0.3 GiB in public logs. */
-static double kernels_allowance(const vram_scenario *s, vram_report *report)
+double vram_kernels_allowance(const vram_scenario *s, vram_report *report)
 {
     if (!s->overheads) return 0;
     vram_entry *e = vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_ENGINE_BUFFERS, VRAM_WHAT_LOADED_KERNELS, VRAM_ALLOWANCE, VRAM_SOURCE_GPU_LOGS, VRAM_PHASES_INFERENCE);
@@ -603,7 +603,7 @@ void vram_engine_vllm(const vram_scenario *s, vram_report *report)
     if (v.graphs) vram_times(add(report, VRAM_COMPONENT_CUDA_GRAPHS, VRAM_WHAT_GRAPH_POOL, VRAM_ALLOWANCE, VRAM_BIT(VRAM_PHASE_PREFILL) | VRAM_BIT(VRAM_PHASE_DECODE)), VRAM_SYMBOL_BYTES, vram_floor_div(graphs, 1));
     if (v.graphs) vram_graphs_allowance(s, graphs_captured(&v), report);
     if (v.graphs && s->overheads && !v.v0) graphs += graphs_captured(&v) * (double)s->model.layers * 190 * 1024;
-    double others = vram_ranks_allowance(s, report) + (v.v0 ? 0 : kernels_allowance(s, report)), total = s->gpu.usable_bytes + s->gpu.context_bytes;
+    double others = vram_ranks_allowance(s, report) + (v.v0 ? 0 : vram_kernels_allowance(s, report)), total = s->gpu.usable_bytes + s->gpu.context_bytes;
     fill_pool(&v, &p);
     group_pool(&p);
     add_reserved(&v, &p, report);
