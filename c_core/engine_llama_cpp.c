@@ -57,6 +57,7 @@ static double cache_padding(const vram_scenario *s)
         if (a->type == VRAM_MIXER_NONE || a->shares_cache) continue;
         bool latent = a->type == VRAM_MIXER_MLA;
         bytes += row_padding(s->kv_cache_k, latent ? (double)(a->kv_lora_rank + a->qk_rope_head_dim) : (double)(a->kv_heads * a->head_dim));
+        if (a->index_heads > 0) bytes += row_padding(s->kv_cache_k, (double)a->index_head_dim);
         if (!latent) bytes += row_padding(s->kv_cache_v, (double)(a->kv_heads * a->v_head_dim));
     }
     return bytes;

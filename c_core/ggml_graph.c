@@ -149,6 +149,10 @@ static void copy_ahead(ggml_graph *g, int from)
 
 static void run_op(ggml_graph *g, const ggml_op *op)
 {
+    if (op->leaf) {
+        g->tensor[op->result].allocated = true;
+        return;
+    }
     if (op->result >= 0 && !(op->in_place && take_over(g, op))) allocate(g, &g->tensor[op->result]);
     for (int i = 0; i < op->sources; i++) {
         if (op->source[i] < 0) continue;
@@ -216,6 +220,19 @@ int ggml_graph_copy(ggml_graph *g, double bytes)
 {
     int result = ggml_graph_op(g, false, ggml_typed(1, bytes, 1, 1), 0, NULL);
     g->op[g->ops - 1].copy = true;
+    return result;
+}
+
+void ggml_graph_leaves(ggml_graph *g, double bytes)
+{
+    if (bytes > 0) take(g, bytes);
+}
+
+int ggml_graph_leaf(ggml_graph *g, ggml_shape shape, double offset)
+{
+    int result = ggml_graph_op(g, false, shape, 0, NULL);
+    g->op[g->ops - 1].leaf = true;
+    g->tensor[result].offset = offset;
     return result;
 }
 

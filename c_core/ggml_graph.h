@@ -14,7 +14,7 @@
 enum {
     GGML_STREAM = 0,        /* what a layer reads of the one before; at first the embeddings */
     GGML_CARRIED = 1,       /* and a second tensor that one layer makes and the next reads */
-    GGML_MAX_INPUTS = 24,   /* tensors that live across layers: ids 0 .. 23 */
+    GGML_MAX_INPUTS = 32,   /* tensors that live across layers: ids 0 .. 31 */
     GGML_MAX_TENSORS = 1024, /* those and one layer's */
     GGML_MAX_OPS = 1024,
     GGML_MAX_SOURCES = 12,
@@ -39,6 +39,7 @@ typedef struct {
     int result;             /* GGML_NONE: writes into a cache, or only keeps its sources alive */
     bool in_place;
     bool copy;              /* from host memory, at the start of a split */
+    bool leaf;              /* the result has its memory from the start */
     bool splits;            /* starts a split without a copy of its own: the next copy, if no input came with it, is made at its start */
     int sources;
     int source[GGML_MAX_SOURCES];
@@ -69,6 +70,9 @@ void ggml_graph_input(ggml_graph *graph, int input, ggml_shape shape);
 /* A copy of something in host memory, which the next operations read: they are a split of the graph, at whose start copies and then the inputs that
  * nobody has read before are allocated. */
 int ggml_graph_copy(ggml_graph *graph, double bytes);
+/* Leaves of the graph have memory before anything else: so many bytes of them, and one of them, used here, by its place among those. */
+void ggml_graph_leaves(ggml_graph *graph, double bytes);
+int ggml_graph_leaf(ggml_graph *graph, ggml_shape shape, double offset);
 /* The last operation starts a split: it reads a weight in host memory whose copy is among the inputs. */
 void ggml_graph_split(ggml_graph *graph);
 /* One operation more; returns the tensor that it makes. Sources are ids, perhaps with GGML_VIEW, or GGML_NONE. */

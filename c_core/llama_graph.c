@@ -13,7 +13,8 @@ enum {
     STREAM = GGML_STREAM, CARRIED = GGML_CARRIED, POSITIONS, OUTPUT_IDS,
     K_IDS, V_IDS, MASK, K_ROTATION, V_ROTATION,
     WINDOW_K_IDS, WINDOW_V_IDS, WINDOW_MASK, WINDOW_K_ROTATION, WINDOW_V_ROTATION,
-    STATE_IDS, OTHER_STATE_IDS, QUERY_SCALES, ROTARY_FACTORS, LAYER_INPUTS
+    STATE_IDS, OTHER_STATE_IDS, QUERY_SCALES, ROTARY_FACTORS, LAYER_INPUTS,
+    INDEX_IDS, INDEX_MASK, INDEX_ROTATION
 };
 
 /* How a family departs from Llama */
@@ -51,7 +52,7 @@ static const family families[] = {
     {"opt", NO_ROPE}, {"gpt_bigcode", NO_ROPE}, {"olmoe", PLAIN_WEIGHTS}, {"qwen2_moe", PLAIN_WEIGHTS}, {"deepseek_v2", PLAIN_WEIGHTS}, {"deepseek", PLAIN_WEIGHTS},
     {"gpt_oss", SOFTMAX_AFTER | PICK_AFTER_LAYERS}, {"llama4_text", WEIGHTS_FIRST | PLAIN_WEIGHTS | NORM_AFTER_ROPE | ROPE_IN_WINDOWS | SCALED_QUERIES},
     {"llama4", WEIGHTS_FIRST | PLAIN_WEIGHTS | NORM_AFTER_ROPE | ROPE_IN_WINDOWS | SCALED_QUERIES},
-    {"deepseek_v3", EXPERT_GROUPS | SCALED_WEIGHTS}, {"glm4_moe_lite", SCALED_WEIGHTS}, {"glm4_moe", SCALED_WEIGHTS}, {"kimi_k2", SCALED_WEIGHTS},
+    {"deepseek_v3", EXPERT_GROUPS | SCALED_WEIGHTS}, {"deepseek_v32", EXPERT_GROUPS | SCALED_WEIGHTS}, {"glm_moe_dsa", SCALED_WEIGHTS}, {"glm4_moe_lite", SCALED_WEIGHTS}, {"glm4_moe", SCALED_WEIGHTS}, {"kimi_k2", SCALED_WEIGHTS},
     {"gemma4", SPLIT_EXPERTS_BESIDE | V_NORM | NO_SPLIT_GATE | PICK_AFTER_NORM}, {"gemma4_text", SPLIT_EXPERTS_BESIDE | V_NORM | NO_SPLIT_GATE | PICK_AFTER_NORM},
     {"qwen3_next", REPEAT_KEYS | PICK_AFTER_NORM}, {"qwen3_5", PICK_AFTER_NORM | FOUR_POSITIONS}, {"qwen3_5_moe", PICK_AFTER_NORM | FOUR_POSITIONS},
     {"qwen3_5_text", PICK_AFTER_NORM | FOUR_POSITIONS}, {"qwen3_5_moe_text", PICK_AFTER_NORM | FOUR_POSITIONS}, {"phi3", FFN_IN_STREAM}, {"lfm2", FFN_IN_STREAM | MIXER_IN_STREAM}, {"lfm2_moe", FFN_IN_STREAM | MIXER_IN_STREAM},
@@ -78,6 +79,7 @@ typedef struct {
     int carried;            /* state that the next layer will read, made already */
     bool carried_made;
     int columns;            /* state of the convolution that this layer reads */
+    double leaf;            /* where the next layer's leaf is */
     int picked;             /* rows of the stream, when they are picked before the mixer is done */
 } net;
 
@@ -300,17 +302,46 @@ static int gated_queries(net *n, const vram_attention *a, const cache *c, int x,
     return q;
 }
 
+/* The key by which a sparse layer finds its tokens later: normed, rotated, written to a cache of its own (DeepSeek-V3.2) */
+static void index_key(net *n, const vram_attention *a, int x)
+{
+    ggml_shape shape = ggml_f32((double)a->index_head_dim, 1, n->rows);
+    int k = shaped(n, false, ggml_f32((double)a->index_head_dim, n->rows, 1), multiply(n, x, (double)a->index_head_dim));
+    k = same(n, true, same(n, true, k));
+    k = ggml_graph_op(n->g, true, shape, SOURCES(V(k), POSITIONS));
+    k = ggml_graph_op(n->g, false, shape, SOURCES(INDEX_ROTATION, k));
+    write_cache(n, k, INDEX_IDS);
+}
+
+/* Scores of every cell, the best tokens, and a mask that shows those only */
+static int index_mask(net *n, const vram_attention *a, const cache *c, int x, int q)
+{
+    double heads = (double)a->index_heads, chosen = vram_min((double)a->index_topk, c->cells), t = n->rows;
+    ggml_shape shape = ggml_f32((double)a->index_head_dim, heads, t), mask = n->g->tensor[c->mask].of;
+    int zeros = ggml_graph_leaf(n->g, ggml_f32(chosen, t, 1), n->leaf);
+    n->leaf += vram_round_up(n->g->tensor[zeros].of.bytes, 128);
+    int query = ggml_graph_op(n->g, true, shape, SOURCES(V(multiply(n, q, heads * (double)a->index_head_dim)), POSITIONS));
+    query = ggml_graph_op(n->g, false, shape, SOURCES(INDEX_ROTATION, query));
+    int weights = shaped(n, true, ggml_f32(heads, t, 1), V(multiply(n, x, heads)));
+    int scores = ggml_graph_op(n->g, false, ggml_f32(c->cells, t, 1), SOURCES(V(query), weights, INDEX_MASK));
+    int best = shaped(n, false, ggml_f32(chosen, t, 1), shaped(n, false, ggml_f32(chosen, t, 1), scores));
+    int shown = ggml_graph_op(n->g, true, mask, SOURCES(c->mask));
+    ggml_graph_use(n->g, SOURCES(zeros, V(best), V(shown)));
+    return ggml_graph_op(n->g, true, mask, SOURCES(V(shown), c->mask));
+}
+
 /* DeepSeek's latent attention with the key's up-projection absorbed: every head reads one latent of kv_lora_rank + rope numbers */
 static int latent_attention(net *n, const vram_attention *a, int x)
 {
     cache c = cache_of(n, a);
     double h = (double)a->heads, rope = (double)a->qk_rope_head_dim, nope = (double)a->qk_nope_head_dim, rank = (double)a->kv_lora_rank, v = (double)a->v_head_dim;
-    int q = x;
+    int low = x;
+    if (a->index_heads > 0) index_key(n, a, x);
     if (a->q_lora_rank > 0) {
-        q = multiply(n, q, (double)a->q_lora_rank);
-        q = same(n, true, same(n, true, q));
+        low = multiply(n, x, (double)a->q_lora_rank);
+        low = same(n, true, same(n, true, low));
     }
-    q = multiply(n, q, h * (nope + rope));
+    int q = multiply(n, low, h * (nope + rope));
     int absorbed = shaped(n, false, ggml_f32(rank, n->rows, h), V(q));
     int q_rope = ggml_graph_op(n->g, true, ggml_f32(rope, h, n->rows), SOURCES(V(q), POSITIONS));
     int query = ggml_graph_op(n->g, false, ggml_f32(rank + rope, h, n->rows), SOURCES(V(absorbed), q_rope));
@@ -320,16 +351,17 @@ static int latent_attention(net *n, const vram_attention *a, int x)
     int key = ggml_graph_op(n->g, false, ggml_f32(rank + rope, 1, n->rows), SOURCES(V(latent), k_rope));
     write_cache(n, key, c.k_ids);
     int keys = copied_cache(n, n->b->k_type, c.cells, rank + rope), copied_values = copied_cache(n, n->b->k_type, c.cells, rank + rope);
+    int mask = a->index_heads > 0 ? index_mask(n, a, &c, x, low) : c.mask;
     if (n->b->flash) {
         ggml_shape out = ggml_f32(rank, h, n->rows);
         out.bytes += flash_copies(n, c.cells, rank + rope, 0);
-        int o = ggml_graph_op(n->g, false, out, SOURCES(V(query), keys, copied_values, c.mask));
+        int o = ggml_graph_op(n->g, false, out, SOURCES(V(query), keys, copied_values, mask));
         o = shaped(n, false, ggml_f32(v, n->rows, h), V(o));
         return V(shaped(n, false, ggml_f32(v, h, n->rows), V(o)));
     }
     int values = ggml_graph_op(n->g, false, ggml_typed(vram_format_bytes(n->b->k_type), c.cells, rank, n->b->streams), SOURCES(copied_values));
     int scores = ggml_graph_op(n->g, false, ggml_f32(c.cells, n->rows, h), SOURCES(keys, V(query)));
-    scores = ggml_graph_op(n->g, true, ggml_f32(c.cells, n->rows, h), SOURCES(scores, c.mask));
+    scores = ggml_graph_op(n->g, true, ggml_f32(c.cells, n->rows, h), SOURCES(scores, mask));
     int o = ggml_graph_op(n->g, false, ggml_f32(rank, n->rows, h), SOURCES(values, scores));
     o = shaped(n, false, ggml_f32(v, n->rows, h), o);
     return shaped(n, false, ggml_f32(v * h, n->rows, 1), V(o));
@@ -810,6 +842,7 @@ static void head(net *n, int stream)
 static void walk(net *n)
 {
     n->rows = n->tokens;
+    n->leaf = 0;
     n->layer = 0;
     if (!on_host(n)) ggml_graph_allocate_inputs(n->g);
     if (n->m->embedding_norm) ggml_graph_run(n->g, norm_rows(n, STREAM), GGML_NONE);
@@ -880,10 +913,14 @@ double llama_graph_bytes(ggml_graph *graph, const vram_model *model, const llama
     ggml_graph_input(graph, QUERY_SCALES, ggml_f32(n.tokens, 1, 1));
     cache_inputs(&n, K_IDS, V_IDS, MASK, batch->cells);
     cache_inputs(&n, WINDOW_K_IDS, WINDOW_V_IDS, WINDOW_MASK, batch->window_cells);
+    ggml_graph_input(graph, INDEX_IDS, ggml_typed(8, n.tokens, 1, 1));
+    ggml_graph_input(graph, INDEX_MASK, ggml_typed(2, batch->cells, n.tokens, 1));
+    ggml_graph_input(graph, INDEX_ROTATION, ggml_f32(128, 128, 1));
     rotations(&n, false, K_ROTATION, V_ROTATION);
     rotations(&n, true, WINDOW_K_ROTATION, WINDOW_V_ROTATION);
     walk(&n);
     ggml_graph_second_pass(graph);
+    ggml_graph_leaves(graph, n.leaf); /* as many as the first pass met */
     walk(&n);
     return graph->failed ? 0 : graph->high;
 }

@@ -201,7 +201,7 @@ typedef struct {
     bool chunked;              /* the window is a chunk (Llama 4) */
     bool shares_cache;         /* reads the cache of an earlier layer, has none of its own (Gemma 3n) */
     int64_t q_lora_rank, kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim; /* MLA; q_lora_rank 0: a plain q_proj */
-    int64_t index_heads, index_head_dim; /* sparse-attention indexer (DSA); 0: none */
+    int64_t index_heads, index_head_dim, index_topk; /* sparse-attention indexer (DSA) and the tokens it chooses; 0: none */
     int64_t compress_ratio;    /* besides the window, one cache entry for so many tokens (DeepSeek-V4); 0: none */
     int64_t o_groups, o_lora_rank; /* output through groups to a low rank (DeepSeek-V4); 0: a plain o_proj */
     int64_t input;             /* width that q, k, v read; 0: hidden (Zamba: twice hidden) */

@@ -580,6 +580,7 @@ static void dsa_special(reader *r, int64_t i, vram_layer *l)
     if (item) full = cJSON_IsString(item) && strcmp(item->valuestring, "full") == 0;
     if (!full) return;
     l->attention.index_heads = config_whole(r, "index_n_heads", r->family->index_heads, 1, CONFIG_COUNT);
+    l->attention.index_topk = config_whole(r, "index_topk", 2048, 1, 1 << 24);
     l->attention.index_head_dim = config_whole(r, "index_head_dim", 128, 1, CONFIG_COUNT);
 }
 
