@@ -107,6 +107,7 @@ export async function start({ wasm, presets, accuracy }) {
     document.documentElement.classList.toggle('embed', shown.embed === '1');
     document.documentElement.classList.toggle('with-chart', shown.chart === 'all');
     render();
+    renderRest(); // another scenario is shown whole
   }
 
   // Nothing asked for: the story that the chapters unfold.
@@ -199,7 +200,7 @@ export async function start({ wasm, presets, accuracy }) {
     setText(full, ui('full'));
     setAttr(full, 'href', pageAddress() + here({ lang: shown.lang ?? getLang(), embed: null }));
     cancelAnimationFrame(frame);
-    frame = requestAnimationFrame(() => setTimeout(renderRest)); // after the answer has been painted
+    frame = requestAnimationFrame(() => { frame = 0; setTimeout(renderRest); }); // after the answer has been painted
   }
 
   // The words that do not depend on the scenario.
@@ -212,7 +213,9 @@ export async function start({ wasm, presets, accuracy }) {
 
   // What may come a frame later: the price of every option and variant, and the pictures further down.
   function renderRest() {
+    cancelAnimationFrame(frame);
     const [slot] = slots;
+    if (!all) return;
     if (shown.embed !== '1') {
       if (!slot.error) prices = core.options(slot.scenario, form.wants()); // a refused scenario has no prices: the last ones stay
       form.update(formContext());
@@ -225,7 +228,6 @@ export async function start({ wasm, presets, accuracy }) {
       right.update();
     }
     if (shown.embed !== '1' || shown.chart === 'all') timeline.update(all);
-    document.documentElement.classList.add('settled');
   }
 
   const formContext = () => ({
