@@ -250,6 +250,13 @@ void vram_block_layer(const vram_pass *pass, int kind, bool input_gradient, vram
     finish(&b, y);
 }
 
+/* The model's output stays with its caller until the step, but for the loops of trainers, which pass on nothing but the loss:
+ * accelerate's and DeepSpeed's. */
+bool vram_caller_keeps_logits(const vram_scenario *s)
+{
+    return s->parallel.engine == VRAM_PARALLEL_ENGINE_PLAIN || s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2 || s->parallel.engine == VRAM_PARALLEL_ENGINE_MEGATRON;
+}
+
 void vram_block_head(const vram_pass *pass, vram_tape *t)
 {
     block b = begin(pass, t, -1);
@@ -266,7 +273,7 @@ void vram_block_head(const vram_pass *pass, vram_tape *t)
     vram_cell labels = vram_op_constant(t, ids, 8, VRAM_WHAT_LABELS);
     vram_op_cross_entropy(t, wide_logits, labels);
     vram_tape_hold(t, last);
-    t->cell[logits].last_use = -1; /* the model's output, which the caller keeps until the step */
+    t->cell[logits].last_use = vram_caller_keeps_logits(pass->scenario) ? (short)-1 : (short)(t->ops - 1);
     finish(&b, VRAM_NO_CELL);
 }
 

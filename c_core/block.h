@@ -26,6 +26,7 @@ void vram_block_layer(const vram_pass *pass, int kind, bool input_gradient, vram
 void vram_block_head(const vram_pass *pass, vram_tape *tape); /* last norm, head, loss */
 /* What the layers share: bytes of rotary tables and masks, made before the first layer */
 void vram_block_shared(const vram_pass *pass, vram_role role, unsigned phases, vram_report *report);
+bool vram_caller_keeps_logits(const vram_scenario *scenario);
 int vram_stream_width(const vram_pass *pass); /* bytes of a number in the residual stream */
 
 #endif

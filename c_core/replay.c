@@ -186,6 +186,7 @@ static void climb_backward(const vram_pass *pass, const vram_sharding *g, const 
     }
     candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, EMBEDDING, gradients + embedding->rise[BACKWARD]);
     if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_REDUCE, EMBEDDING, gradients + embedding->after);
+    if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_EPILOGUE, EMBEDDING, 0);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- entries -- */
@@ -250,6 +251,7 @@ static void collect_variant(walker *w, const summit *s, int variant, collection 
     for (int moment = 0; moment < MOMENTS; moment++) {
         int place = s->place[moment];
         double before, behind;
+        if (s->moment[moment] == VRAM_MOMENT_EPILOGUE) continue;
         bool here = variant < 0 ? place == variant : place >= 0 && variant_of(w->pass, place) == variant;
         if (here) collect(c, &w->tape, s->moment[moment] == VRAM_MOMENT_REDUCE ? w->sets.after : s->moment[moment] == VRAM_MOMENT_START ? w->sets.start : w->sets.top[moment], moment, 1);
         if (variant >= 0) {

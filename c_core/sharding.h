@@ -17,6 +17,7 @@ typedef enum {
     VRAM_MOMENT_START,         /* backward is about to begin; only at the head */
     VRAM_MOMENT_BACKWARD,      /* while the backward of a place runs */
     VRAM_MOMENT_REDUCE,        /* it is over: its gradients are on their way to their owners */
+    VRAM_MOMENT_EPILOGUE,      /* backward is over for all; of the pass nothing is left but what the engine holds */
     VRAM_MOMENT_STEP
 } vram_moment;
 
@@ -61,7 +62,9 @@ typedef struct vram_sharding {
     double shard, shard_bytes, trained_shard, slack, trained_slack; /* of all, on this rank */
     /* DeepSpeed */
     double own, own_slice;     /* parameters that touch this rank's share, whole; the largest part of one in the share */
-    int own_from;              /* layer at whose backward they are first copied; -1: after all layers */
+    int own_from;              /* layer at whose backward they are first copied; VRAM_PLACE_HEAD: when backward is over */
+    double first_bucket, largest_bucket; /* parameters in the first bucket of stage 1; in the fullest of the others */
+    double sub_group;          /* the largest of stage 3, this rank's part */
 } vram_sharding;
 
 /* False: nothing but arithmetic divides the states (`plain`, one rank without an engine, Megatron). */

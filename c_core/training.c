@@ -178,7 +178,7 @@ static void step(const trainer *r, const vram_replay *replay)
         vram_sharding_entries(&list, r->sharding, r->role, VRAM_BIT(VRAM_PHASE_STEP), r->report);
     }
     if (is_deepspeed(r)) return; /* its optimizer's temporaries are among these */
-    if (t.copies * t.elements * t.bytes <= replay->logits_bytes) {
+    if (vram_caller_keeps_logits(r->s) && t.copies * t.elements * t.bytes <= replay->logits_bytes) {
         vram_replay_logits(replay, r->role, VRAM_BIT(VRAM_PHASE_STEP), r->report);
         return;
     }

@@ -1,8 +1,270 @@
-/* zero.c -- DeepSpeed's ZeRO, stages 1 to 3. */
+/* zero.c -- DeepSpeed's ZeRO.
+ *
+ * Stages 1 and 2 (runtime/zero/stage_1_and_2.py): 16-bit weights whole; fp32 master and states of this rank's share. In backward gradients
+ * go through a bucket; those of parameters that touch the share are copied to a buffer of their own, each whole (copy_grads_in_partition).
+ * Stage 1 without overlap_comm reduces only when backward is over, and holds all gradients until then. The step takes the norm in fp64
+ * tensor by tensor (get_grad_norm_direct), then joins the share's gradients and casts them to fp32 (flatten, step).
+ * Stage 3 (stage3.py, partitioned_param_coordinator.py): weights, gradients and states in shares; weights are fetched ahead of their use
+ * until max_live elements are there, and stay when their next use is near; a bucket is interleaved into a copy to be reduced and scattered.
+ * Parameters are laid out in order of definition, so that the first rank owns the embedding: it is the fullest. */
 #include "sharding.h"
+
+#include <string.h>
 
 typedef vram_sharding_list list;
 
-void vram_zero_own(vram_sharding *g) { (void)g; }
-void vram_zero_items(const vram_sharding *g, vram_moment moment, int place, list *l) { (void)g; (void)moment; (void)place; (void)l; }
-void vram_zero3_items(const vram_sharding *g, vram_moment moment, int place, list *l) { (void)g; (void)moment; (void)place; (void)l; }
+static const double BUCKET = 5e8, PREFETCH = 5e7, PERSISTENT = 1e5, MAX_LIVE = 1e9, SUB_GROUP = 1e9; /* deepspeed/runtime/zero/config.py */
+
+static double setting(int64_t value, double otherwise) { return value == VRAM_UNSET ? otherwise : (double)value; }
+static double bucket_of(const vram_sharding *g) { return setting(g->s->parallel.bucket_elements, BUCKET); }
+static bool offloads(const vram_sharding *g) { return g->s->parallel.offload != VRAM_OFFLOAD_NONE; }
+static bool accumulates(const vram_sharding *g) { return g->s->training.gradient_accumulation > 1; }
+static double share(const vram_sharding *g) { return vram_ceil_div(g->trained, g->ranks); }
+
+/* --------------------------------------------------------------------------------------------- parameters in their order -- */
+
+enum { LENGTH = 256 };
+typedef struct { int n; double numel[LENGTH]; } sizes; /* trained tensors of a unit, in order of definition */
+typedef struct { sizes embedding, tail, layer[VRAM_MAX_KINDS]; } order;
+
+static void push(sizes *list_, double numel)
+{
+    if (list_->n < LENGTH) list_->numel[list_->n++] = numel;
+    else list_->numel[LENGTH - 1] += numel;
+}
+
+typedef struct { sizes *embedding, *rest; } destination;
+
+static void take(void *context, const vram_sharding_tensor *t)
+{
+    destination *d = context;
+    sizes *to = t->part == VRAM_PART_EMBEDDING ? d->embedding : d->rest;
+    if (!t->trained) return;
+    for (double i = 0; i < t->count && i < LENGTH; i++) push(to, t->rows * t->columns);
+}
+
+static void make_order(const vram_sharding *g, order *o)
+{
+    destination d = {&o->embedding, &o->tail};
+    o->embedding.n = o->tail.n = 0;
+    vram_sharding_each(g, -1, take, &d);
+    for (int k = 0; k < g->m->kinds; k++) {
+        o->layer[k].n = 0;
+        d.embedding = d.rest = &o->layer[k];
+        vram_sharding_each(g, k, take, &d);
+    }
+}
+
+/* Walks forward: the parameters that touch the first share, and the largest slice of one. */
+typedef struct { double offset, share, own, slice, group, largest_group, limit; } owner;
+
+static void own(owner *w, const sizes *list_)
+{
+    for (int i = 0; i < list_->n; i++) {
+        double n = list_->numel[i];
+        if (w->offset < w->share) {
+            w->own += n;
+            w->slice = vram_max(w->slice, vram_min(n, w->share - w->offset));
+        }
+        w->offset += n;
+    }
+}
+
+/* Sub-groups of stage 3: closed when they have reached their size; counted in this rank's part of each parameter */
+static void sub_group(owner *w, const sizes *list_, double ranks)
+{
+    for (int i = 0; i < list_->n; i++) {
+        w->group += vram_ceil_div(list_->numel[i], ranks);
+        w->largest_group = vram_max(w->largest_group, w->group);
+        if (w->group >= w->limit) w->group = 0;
+    }
+}
+
+/* Walks backward: when is the bucket full, and when are own gradients in it for the first time? */
+typedef struct { double offset, share, bucket, filled; bool owns; int from; double most; } filler;
+
+static void reduce(filler *f, int place)
+{
+    if (f->owns && f->from == VRAM_PLACE_HEAD) f->from = place;
+    f->most = vram_max(f->most, f->filled);
+    f->filled = 0;
+    f->owns = false;
+}
+
+static void fill(filler *f, const sizes *list_, int place)
+{
+    for (int i = list_->n - 1; i >= 0; i--) {
+        double n = list_->numel[i];
+        if (f->filled + n > f->bucket) reduce(f, place);
+        f->offset -= n;
+        f->filled += n;
+        f->owns = f->owns || f->offset < f->share;
+    }
+}
+
+/* The first bucket of stage 1, which is filled in order of definition when backward is over: what it has taken when it is first reduced */
+static double first_bucket(const vram_sharding *g, const order *o, double bucket)
+{
+    double filled = 0;
+    for (int64_t place = -1; place <= g->layers; place++) {
+        const sizes *list_ = place < 0 ? &o->embedding : place < g->layers ? &o->layer[g->m->layer_kind[place]] : &o->tail;
+        for (int i = 0; i < list_->n; i++) {
+            if (filled + list_->numel[i] > bucket) return filled;
+            if (list_->numel[i] > bucket) return 0;
+            filled += list_->numel[i];
+        }
+    }
+    return filled;
+}
+
+void vram_zero_own(vram_sharding *g)
+{
+    order o;
+    make_order(g, &o);
+    owner w = {.share = share(g), .limit = setting(g->s->parallel.subgroup_elements, SUB_GROUP)};
+    own(&w, &o.embedding);
+    sub_group(&w, &o.embedding, g->ranks);
+    for (int64_t i = 0; i < g->layers; i++) {
+        own(&w, &o.layer[g->m->layer_kind[i]]);
+        sub_group(&w, &o.layer[g->m->layer_kind[i]], g->ranks);
+    }
+    own(&w, &o.tail);
+    sub_group(&w, &o.tail, g->ranks);
+    filler f = {.offset = w.offset, .share = w.share, .bucket = bucket_of(g), .from = VRAM_PLACE_HEAD};
+    fill(&f, &o.tail, (int)g->layers);
+    for (int64_t i = g->layers - 1; i >= 0; i--) fill(&f, &o.layer[g->m->layer_kind[i]], (int)i);
+    fill(&f, &o.embedding, VRAM_PLACE_EMBEDDING);
+    f.most = vram_max(f.most, f.filled);
+    g->own = w.own;
+    g->own_slice = w.slice;
+    g->own_from = f.from;
+    g->first_bucket = first_bucket(g, &o, f.bucket);
+    g->largest_bucket = vram_min(f.most, f.bucket);
+    g->sub_group = w.largest_group;
+}
+
+/* ------------------------------------------------------------------------------------------------------ stages 1 and 2 -- */
+
+static bool late(const vram_sharding *g) { return g->gradients == VRAM_GRADIENTS_STAND; } /* stage 1 (or 0): reduced when backward is over */
+static bool wide(const vram_sharding *g) { return g->gradient_width > g->trained_width; }
+
+static void buckets(const vram_sharding *g, list *l)
+{
+    vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_REDUCE_BUCKET, g->s->parallel.overlap == 1 ? 2 : 1, bucket_of(g), g->trained_width);
+}
+
+static void own_gradients(const vram_sharding *g, double copies, list *l)
+{
+    if (offloads(g)) return;
+    if (wide(g)) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_OWN_GRADIENTS, 1, share(g), g->gradient_width);
+    else vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_OWN_GRADIENTS, copies, g->own, g->trained_width);
+}
+
+/* Either the norm, or the joined and cast gradients, or torch's own AdamW beside them: whichever is most */
+static void zero_step(const vram_sharding *g, list *l)
+{
+    double P = share(g), G = wide(g) ? 2 * P : g->own, norm = 2 * G + 8 * g->own_slice, joined = wide(g) ? 4 * P : 2 * G + 6 * P;
+    bool foreach = g->s->training.optimizer == VRAM_OPTIMIZER_ADAMW && g->s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOREACH;
+    double update = foreach ? 8 * P : 4 * P;
+    if (offloads(g)) return;
+    if (norm >= joined && norm >= update) {
+        own_gradients(g, 1, l);
+        vram_sharding_add(l, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_GRADIENT_NORM, 1, g->own_slice, 8);
+        return;
+    }
+    if (joined > update && !wide(g)) {
+        own_gradients(g, 1, l);
+        vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_FLAT_GRADIENTS, 1, P, g->trained_width);
+    } else if (foreach) vram_sharding_add(l, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STEP_TEMPORARY, 1, P, 4);
+    vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_FLAT_GRADIENTS, 1, P, 4);
+}
+
+void vram_zero_items(const vram_sharding *g, vram_moment moment, int place, list *l)
+{
+    bool pass = moment != VRAM_MOMENT_REST && moment != VRAM_MOMENT_STEP;
+    if (moment == VRAM_MOMENT_REST && offloads(g)) vram_sharding_add(l, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STAGING_BUFFER, 1, vram_max(g->root.largest, g->layer[0].largest), g->trained_width);
+    if (moment == VRAM_MOMENT_STEP) zero_step(g, l);
+    if (!pass) return;
+    bool before = moment == VRAM_MOMENT_FORWARD || moment == VRAM_MOMENT_LOSS || moment == VRAM_MOMENT_START || (moment == VRAM_MOMENT_BACKWARD && place == VRAM_PLACE_HEAD);
+    if (accumulates(g)) {
+        if (late(g)) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, 1, g->trained, g->trained_width);
+        else own_gradients(g, 1, l);
+    }
+    if (!before || (late(g) && accumulates(g))) buckets(g, l);
+    if (before) return;
+    vram_sharding_tied(g, moment, place, l);
+    if (moment == VRAM_MOMENT_EPILOGUE) {
+        if (late(g) && !accumulates(g)) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, 1, g->trained - g->first_bucket, g->trained_width);
+        own_gradients(g, 1, l);
+    } else if (!late(g) && place != VRAM_PLACE_HEAD && g->own_from >= VRAM_PLACE_EMBEDDING && place <= g->own_from) own_gradients(g, 1, l);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- stage 3 -- */
+
+typedef struct { double limit, sum; } small;
+
+static void count_small(void *context, const vram_sharding_tensor *t)
+{
+    small *s = context;
+    if (t->rows * t->columns <= s->limit) s->sum += t->count * t->rows * t->columns;
+}
+
+static double persistent(const vram_sharding *g)
+{
+    small s = {setting(g->s->parallel.persistence_elements, PERSISTENT), 0};
+    double sum = 0;
+    vram_sharding_each(g, -1, count_small, &s);
+    sum = s.sum;
+    for (int k = 0; k < g->m->kinds; k++) {
+        double layers = 0;
+        for (int64_t i = 0; i < g->layers; i++) layers += g->m->layer_kind[i] == k;
+        s.sum = 0;
+        vram_sharding_each(g, k, count_small, &s);
+        sum += layers * s.sum;
+    }
+    return sum;
+}
+
+static void zero3_rest(const vram_sharding *g, list *l)
+{
+    if (g->s->parallel.offload != VRAM_OFFLOAD_OPTIMIZER_WEIGHTS) vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALL_WEIGHTS, 1, vram_ceil_div(g->elements, g->ranks), g->width);
+    if (!offloads(g)) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, 1, share(g), g->gradient_width);
+    vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_REDUCE_BUCKET, 1, bucket_of(g), g->trained_width);
+    if (g->ranks > 1) vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_PERSISTENT_WEIGHTS, 1, persistent(g), g->width);
+}
+
+static void zero3_step(const vram_sharding *g, list *l)
+{
+    double S = vram_min(g->sub_group, share(g));
+    bool foreach = g->s->training.optimizer == VRAM_OPTIMIZER_ADAMW && g->s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOREACH;
+    if (offloads(g)) return;
+    vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_FLAT_GRADIENTS, 1, S, 4);
+    if (foreach) vram_sharding_add(l, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STEP_TEMPORARY, 1, S, 4);
+    else if (!wide(g)) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_FLAT_GRADIENTS, 1, S, g->trained_width);
+}
+
+/* Elements gathered while a place runs: fetched ahead up to max_live; in backward what is still to be used */
+static double live(const vram_sharding *g, vram_moment moment, int place)
+{
+    double max_live = setting(g->s->parallel.max_live_elements, MAX_LIVE), still = g->elements - persistent(g);
+    if (moment == VRAM_MOMENT_EPILOGUE) return 0;
+    if (moment >= VRAM_MOMENT_BACKWARD && place != VRAM_PLACE_HEAD) {
+        still = g->embedding;
+        for (int64_t i = 0; i <= place; i++) still += vram_sharding_layer(g, i)->elements;
+    }
+    double head = place == VRAM_PLACE_HEAD || place == VRAM_PLACE_EMBEDDING ? g->embedding : 0;
+    return vram_min(still, vram_max(max_live, head));
+}
+
+void vram_zero3_items(const vram_sharding *g, vram_moment moment, int place, list *l)
+{
+    if (moment == VRAM_MOMENT_REST) { zero3_rest(g, l); return; }
+    if (moment == VRAM_MOMENT_STEP) { zero3_step(g, l); return; }
+    if (g->ranks > 1) {
+        vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_GATHERED_WEIGHTS, 1, live(g, moment, place), g->width);
+        double prefetch = vram_min(setting(g->s->parallel.prefetch_elements, PREFETCH), g->elements);
+        if (place >= 0 && moment != VRAM_MOMENT_REDUCE) vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_FLAT_WEIGHTS, 1, prefetch, g->width);
+    }
+    vram_sharding_tied(g, moment, place, l);
+    if (moment == VRAM_MOMENT_EPILOGUE) vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_REDUCE_SCATTER_INPUT, 1, g->largest_bucket, g->trained_width);
+}
