@@ -69,6 +69,53 @@ static void add_bytes(vram_report *report, vram_component component, vram_what w
     vram_times(e, VRAM_SYMBOL_BYTES, bytes);
 }
 
+/* The compute buffer at its fullest: what was alive then, and the gaps between */
+static void add_compute_buffer(const ggml_graph *g, double tokens, double bytes, vram_report *report)
+{
+    double left = bytes;
+    for (int what = 0; what < VRAM_WHAT_COUNT; what++) {
+        double part = g->at_high[what];
+        vram_component component = what == VRAM_WHAT_LOGITS ? VRAM_COMPONENT_LOGITS : VRAM_COMPONENT_WORKSPACE;
+        if (part == 0) continue;
+        vram_entry *e = vram_add(report, VRAM_ROLE_MODEL, component, (vram_what)what, VRAM_MODELLED, VRAM_SOURCE_LLAMA_CPP, VRAM_PHASES_INFERENCE);
+        bool by_token = part / tokens == vram_floor_div(part, tokens);
+        if (by_token) vram_times(vram_times(e, VRAM_SYMBOL_TOKENS, tokens), VRAM_SYMBOL_BYTES, part / tokens);
+        else vram_times(e, VRAM_SYMBOL_BYTES, part);
+        left -= part;
+    }
+    add_bytes(report, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_GAPS, VRAM_MODELLED, left);
+}
+
+static double widest_input(const vram_model *m)
+{
+    double widest = (double)m->hidden;
+    for (int i = 0; i < m->kinds; i++) {
+        const vram_layer *l = &m->kind[i];
+        widest = vram_max(widest, vram_max((double)l->ffn.width, (double)(l->ffn.experts_per_token * l->ffn.expert_width)));
+        widest = vram_max(widest, (double)(l->attention.heads * l->attention.v_head_dim));
+    }
+    return widest;
+}
+
+/* CUDA's own pool, which grows while running and is not printed: the widest input of a product in 8 bit (of quantised weights) or 16 bit; without
+ * flash kernels the scores in 16 bit and 4 MiB. */
+static void add_pool(const vram_scenario *s, const llama_batch *b, vram_report *report)
+{
+    const vram_model *m = &s->model;
+    const vram_format_row *file = vram_format_get(vram_llama_cpp_file(s, s->weights));
+    bool quantised = file->scheme == VRAM_SCHEME_GGUF && vram_ggml_get(file->ggml)->block > 1;
+    double heads = 0, each = quantised ? 36. / 32 : 2;
+    for (int i = 0; i < m->kinds; i++)
+        if (m->kind[i].attention.type != VRAM_MIXER_NONE) heads = vram_max(heads, (double)m->kind[i].attention.heads);
+    if (b->host_layers > m->layers) return;
+    vram_entry *e = vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_ENGINE_BUFFERS, VRAM_WHAT_CUDA_POOL, VRAM_MODELLED, VRAM_SOURCE_LLAMA_CPP, VRAM_PHASES_INFERENCE);
+    vram_times(vram_times(e, VRAM_SYMBOL_TOKENS, b->tokens), VRAM_SYMBOL_BYTES, vram_ceil_div(widest_input(m) * each, 1));
+    if (b->flash || heads == 0) return;
+    e = vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_ENGINE_BUFFERS, VRAM_WHAT_CUDA_POOL, VRAM_MODELLED, VRAM_SOURCE_LLAMA_CPP, VRAM_PHASES_INFERENCE);
+    vram_times(vram_times(vram_times(vram_times(e, VRAM_SYMBOL_TOKENS, b->tokens), VRAM_SYMBOL_HEADS, heads), VRAM_SYMBOL_SLOTS, b->cells), VRAM_SYMBOL_BYTES, 2);
+    add_bytes(report, VRAM_COMPONENT_ENGINE_BUFFERS, VRAM_WHAT_CUDA_POOL, VRAM_MODELLED, 4 * 1048576);
+}
+
 void vram_engine_llama_cpp(const vram_scenario *scenario, vram_report *report)
 {
     ggml_graph graph;
@@ -79,5 +126,7 @@ void vram_engine_llama_cpp(const vram_scenario *scenario, vram_report *report)
     llama_batch batch = batch_of(scenario);
     if (batch.host_layers > 0) vram_gguf_walk(scenario, &scenario->model, vram_llama_cpp_file(scenario, scenario->weights), note_type, &weights);
     batch.weights = &weights;
-    add_bytes(report, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_COMPUTE_BUFFER, VRAM_MODELLED, llama_graph_bytes(&graph, &scenario->model, &batch));
+    double bytes = llama_graph_bytes(&graph, &scenario->model, &batch);
+    add_compute_buffer(&graph, batch.tokens, bytes, report);
+    add_pool(scenario, &batch, report);
 }

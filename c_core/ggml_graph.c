@@ -80,10 +80,20 @@ static void give_back(ggml_graph *g, double offset, double bytes)
 
 /* ---------------------------------------------------------------------------------------------------------- tensors -- */
 
+/* What is alive, by tag: called when the buffer has grown */
+static void account(ggml_graph *g)
+{
+    for (int i = 0; i < VRAM_WHAT_COUNT; i++) g->at_high[i] = 0;
+    for (int i = 0; i < g->tensors; i++)
+        if (g->tensor[i].allocated) g->at_high[g->tensor[i].tag] += vram_round_up(g->tensor[i].of.bytes, alignment);
+}
+
 static void allocate(ggml_graph *g, ggml_tensor *t)
 {
+    double before = g->high;
     t->offset = take(g, vram_round_up(t->of.bytes, alignment));
     t->allocated = true;
+    if (g->high > before) account(g);
 }
 
 static void allocate_input(ggml_graph *g, int id)
@@ -172,12 +182,14 @@ void ggml_graph_start(ggml_graph *g)
     g->holes = 1;
     g->hole[0] = (ggml_hole){0, 9007199254740992.0}; /* 2^53: endless */
     g->high = 0;
+    for (int i = 0; i < VRAM_WHAT_COUNT; i++) g->at_high[i] = 0;
     for (int i = 0; i < GGML_MAX_INPUTS; i++) g->tensor[i] = (ggml_tensor){.readers = 0};
 }
 
 void ggml_graph_input(ggml_graph *g, int input, ggml_shape shape)
 {
     g->tensor[input].of = shape;
+    g->tensor[input].tag = g->tag;
     if (input == GGML_STREAM) g->embeddings = shape;
 }
 
@@ -210,7 +222,7 @@ int ggml_graph_op(ggml_graph *g, bool in_place, ggml_shape shape, int sources, c
     ggml_op *op = next_op(g, sources, source);
     op->in_place = in_place;
     op->result = g->tensors;
-    g->tensor[g->tensors] = (ggml_tensor){.of = shape};
+    g->tensor[g->tensors] = (ggml_tensor){.of = shape, .tag = g->tag};
     if (g->tensors + 1 < GGML_MAX_TENSORS) g->tensors++;
     else g->failed = true;
     return op->result;
@@ -268,7 +280,7 @@ void ggml_graph_run(ggml_graph *g, int stream, int carried)
 void ggml_graph_second_pass(ggml_graph *g)
 {
     g->counting = false;
-    g->tensor[GGML_STREAM] = (ggml_tensor){.of = g->embeddings, .met = true};
+    g->tensor[GGML_STREAM] = (ggml_tensor){.of = g->embeddings, .met = true, .tag = g->tensor[GGML_STREAM].tag};
     for (int i = 0; i < g->inputs_used; i++) g->tensor[g->input_order[i]].waiting = true;
 }
 

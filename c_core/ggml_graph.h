@@ -30,6 +30,7 @@ typedef struct {
     double readers;         /* that have not run yet */
     double offset;
     bool allocated;
+    int tag;                /* what it is, for the account */
     bool output;            /* of the graph: never freed */
     bool met;               /* an input that has been read */
     bool waiting;           /* an input that will be read and has no memory yet */
@@ -59,6 +60,8 @@ typedef struct {
     int holes;
     ggml_hole hole[GGML_MAX_HOLES];
     double high;            /* bytes of the buffer */
+    int tag;                /* of the tensors described from now on: a vram_what */
+    double at_high[VRAM_WHAT_COUNT]; /* bytes by tag of what was alive when the buffer grew last; the rest of it are gaps */
 } ggml_graph;
 
 ggml_shape ggml_f32(double width, double rows, double more);

@@ -92,13 +92,19 @@ static bool last(const net *n) { return n->layer == n->m->layers - 1; }
 
 /* ------------------------------------------------------------------------------------------------------- operations -- */
 
+static void tag(net *n, vram_what what) { n->g->tag = (int)what; }
+
 static bool on_host(const net *n) { return n->layer < n->b->host_layers; }
 
 /* Layers in host memory: for batches of 32 rows and more their weights are copied to the GPU, one operation at a time. */
 static int copied_weight(net *n, vram_gguf_role role, double numbers)
 {
     if (!on_host(n) || n->layer >= n->m->layers || n->rows < 32) return GGML_NONE;
-    return ggml_graph_copy(n->g, vram_ggml_bytes((vram_ggml_type)n->b->weights->type[n->layer][role], numbers));
+    int was = n->g->tag;
+    tag(n, VRAM_WHAT_COPIED_WEIGHTS);
+    int copy = ggml_graph_copy(n->g, vram_ggml_bytes((vram_ggml_type)n->b->weights->type[n->layer][role], numbers));
+    n->g->tag = was;
+    return copy;
 }
 
 static double numbers_a_row(const net *n, int x)
@@ -140,6 +146,7 @@ static int norm(net *n, ggml_shape shape, int x)
 
 static int norm_rows(net *n, int x)
 {
+    tag(n, VRAM_WHAT_HIDDEN_STATES);
     if (!on_host(n) || n->rows < 32) return norm(n, ggml_f32(n->hidden, n->rows, 1), x);
     int y = shaped(n, n->m->norm == VRAM_NORM_RMS || n->m->norm == VRAM_NORM_RMS_BARE, ggml_f32(n->hidden, n->rows, 1), x);
     int weight = ggml_graph_copy(n->g, 4 * n->hidden);
@@ -235,7 +242,11 @@ static double flash_copies(const net *n, double cells, double k_width, double v_
 /* A layer in host memory keeps its cache there: keys and values are copied whole */
 static int copied_cache(net *n, vram_format type, double cells, double width)
 {
-    return on_host(n) ? ggml_graph_copy(n->g, cells * n->b->streams * width * vram_format_bytes(type)) : GGML_NONE;
+    if (!on_host(n)) return GGML_NONE;
+    tag(n, VRAM_WHAT_CACHE_COPY);
+    int copy = ggml_graph_copy(n->g, cells * n->b->streams * width * vram_format_bytes(type));
+    tag(n, VRAM_WHAT_ATTENTION_ACTIVATIONS);
+    return copy;
 }
 
 /* Scores and values: one fused kernel, or scores of every head and cell in fp32 */
@@ -248,8 +259,10 @@ static int attend(net *n, const vram_attention *a, const cache *c, int q)
         out.bytes += flash_copies(n, c->cells, kv * (double)a->head_dim, kv * v);
         return V(ggml_graph_op(n->g, false, out, SOURCES(V(q), keys, values, c->mask)));
     }
+    tag(n, VRAM_WHAT_ATTENTION_SCORES);
     int scores = ggml_graph_op(n->g, false, ggml_f32(c->cells, n->rows, heads), SOURCES(keys, V(q)));
     scores = ggml_graph_op(n->g, true, ggml_f32(c->cells, n->rows, heads), SOURCES(scores, c->mask));
+    tag(n, VRAM_WHAT_ATTENTION_ACTIVATIONS);
     int o = ggml_graph_op(n->g, false, ggml_f32(v, n->rows, heads), SOURCES(values, scores));
     return shaped(n, false, ggml_f32(v * heads, n->rows, 1), V(o));
 }
@@ -360,8 +373,10 @@ static int latent_attention(net *n, const vram_attention *a, int x)
         return V(shaped(n, false, ggml_f32(v, h, n->rows), V(o)));
     }
     int values = ggml_graph_op(n->g, false, ggml_typed(vram_format_bytes(n->b->k_type), c.cells, rank, n->b->streams), SOURCES(copied_values));
+    tag(n, VRAM_WHAT_ATTENTION_SCORES);
     int scores = ggml_graph_op(n->g, false, ggml_f32(c.cells, n->rows, h), SOURCES(keys, V(query)));
     scores = ggml_graph_op(n->g, true, ggml_f32(c.cells, n->rows, h), SOURCES(scores, mask));
+    tag(n, VRAM_WHAT_ATTENTION_ACTIVATIONS);
     int o = ggml_graph_op(n->g, false, ggml_f32(rank, n->rows, h), SOURCES(values, scores));
     o = shaped(n, false, ggml_f32(v, n->rows, h), o);
     return shaped(n, false, ggml_f32(v * h, n->rows, 1), V(o));
@@ -370,6 +385,7 @@ static int latent_attention(net *n, const vram_attention *a, int x)
 /* Attention up to the heads' output, before its projection */
 static int attention_heads(net *n, const vram_attention *a, int x)
 {
+    tag(n, VRAM_WHAT_ATTENTION_ACTIVATIONS);
     if (a->type == VRAM_MIXER_MLA) return latent_attention(n, a, x);
     cache c = cache_of(n, a);
     if (!a->output_gate) return attend(n, a, &c, queries(n, a, &c, x));
@@ -696,6 +712,7 @@ static int sparse(net *n, const vram_ffn *f, int x)
 
 static int mlp(net *n, const vram_ffn *f, int x)
 {
+    tag(n, f->experts > 0 ? VRAM_WHAT_EXPERT_ACTIVATIONS : VRAM_WHAT_MLP_ACTIVATIONS);
     if (f->experts > 0) return sparse(n, f, x);
     return dense(n, f->type, f->width > 0 && f->fused_gate_up, (double)(f->width > 0 ? f->width : f->shared_width), x);
 }
@@ -735,9 +752,11 @@ static int parallel_layer(net *n, const vram_layer *l)
 static int experts_beside_mlp(net *n, const vram_layer *l, int stream)
 {
     int router = same(n, true, same(n, true, norm(n, ggml_f32(n->hidden, n->rows, 1), stream)));
+    tag(n, VRAM_WHAT_EXPERT_ACTIVATIONS);
     choice c = choose(n, &l->ffn, router);
     int x = norm_rows(n, stream);
     chosen(n, &c);
+    tag(n, VRAM_WHAT_EXPERT_ACTIVATIONS);
     int moe = experts(n, &l->ffn, x, c, true);
     int y = norm_rows(n, dense(n, l->ffn.type, false, (double)l->ffn.width, norm_rows(n, stream)));
     return norm_rows(n, add(n, y, norm_rows(n, moe)));
@@ -747,6 +766,7 @@ static int experts_beside_mlp(net *n, const vram_layer *l, int stream)
 static int mixer(net *n, const vram_layer *l, int x)
 {
     const vram_state *s = &l->state;
+    tag(n, VRAM_WHAT_STATE_ACTIVATIONS);
     switch (s->type) {
     case VRAM_STATE_MAMBA1: return mamba1(n, s, n->columns, x);
     case VRAM_STATE_SHORT_CONV: return short_convolution(n, s, n->columns, x);
@@ -768,6 +788,7 @@ static int mixer(net *n, const vram_layer *l, int x)
 static int both_mixers(net *n, const vram_layer *l)
 {
     int heads = attention_heads(n, &l->attention, norm_rows(n, STREAM));
+    tag(n, VRAM_WHAT_STATE_ACTIVATIONS);
     int columns = read_columns(n, &l->state);
     mamba2_parts p = mamba2_scan(n, &l->state, columns, norm_rows(n, STREAM));
     int y = project(n, &l->attention, heads);
@@ -834,6 +855,7 @@ static void head(net *n, int stream)
     int x = n->m->final_norm ? norm_rows(n, stream) : stream;
     n->rows = n->b->outputs;
     if (after_norm) x = pick_hidden(n, x);
+    tag(n, VRAM_WHAT_LOGITS);
     int logits = multiply(n, x, (double)n->m->vocab);
     n->g->tensor[logits].output = true;
     ggml_graph_run(n->g, GGML_NONE, GGML_NONE);
@@ -880,7 +902,9 @@ static void cache_inputs(net *n, int k_ids, int v_ids, int mask, double cells)
     double t = n->tokens, each = n->b->flash ? 1 : widest_values(n->m);
     ggml_graph_input(n->g, k_ids, ggml_typed(8, t, 1, 1));
     ggml_graph_input(n->g, v_ids, ggml_typed(8, t, each, 1));
+    tag(n, VRAM_WHAT_CAUSAL_MASK);
     ggml_graph_input(n->g, mask, ggml_typed(n->b->flash ? 2 : 4, cells, t, 1));
+    tag(n, VRAM_WHAT_INPUT_IDS);
 }
 
 /* the largest power of two that divides the head, for keys; 64 for values */
@@ -903,7 +927,9 @@ double llama_graph_bytes(ggml_graph *graph, const vram_model *model, const llama
 {
     net n = {.g = graph, .m = model, .b = batch, .traits = traits_of(model), .two_caches = batch->two_caches, .hidden = (double)model->hidden, .layer_input = layer_input_width(model), .tokens = batch->tokens};
     ggml_graph_start(graph);
+    tag(&n, VRAM_WHAT_HIDDEN_STATES);
     ggml_graph_input(graph, STREAM, ggml_f32(n.hidden, n.tokens, 1));
+    tag(&n, VRAM_WHAT_INPUT_IDS);
     ggml_graph_input(graph, POSITIONS, ggml_typed(4, n.tokens * (trait(&n, FOUR_POSITIONS) ? 4 : 1), 1, 1));
     ggml_graph_input(graph, OUTPUT_IDS, ggml_typed(4, batch->outputs, 1, 1));
     ggml_graph_input(graph, STATE_IDS, ggml_typed(4, batch->sequences, 1, 1));
@@ -914,7 +940,9 @@ double llama_graph_bytes(ggml_graph *graph, const vram_model *model, const llama
     cache_inputs(&n, K_IDS, V_IDS, MASK, batch->cells);
     cache_inputs(&n, WINDOW_K_IDS, WINDOW_V_IDS, WINDOW_MASK, batch->window_cells);
     ggml_graph_input(graph, INDEX_IDS, ggml_typed(8, n.tokens, 1, 1));
+    tag(&n, VRAM_WHAT_CAUSAL_MASK);
     ggml_graph_input(graph, INDEX_MASK, ggml_typed(2, batch->cells, n.tokens, 1));
+    tag(&n, VRAM_WHAT_INPUT_IDS);
     ggml_graph_input(graph, INDEX_ROTATION, ggml_f32(128, 128, 1));
     rotations(&n, false, K_ROTATION, V_ROTATION);
     rotations(&n, true, WINDOW_K_ROTATION, WINDOW_V_ROTATION);

@@ -9,7 +9,9 @@
     X(ALL_WEIGHTS, "all_weights") X(EMBEDDING, "embedding") X(ATTENTION, "attention") X(STATE_MIXER, "state_mixer")      \
     X(MLP, "mlp") X(EXPERTS, "experts") X(SHARED_EXPERT, "shared_expert") X(ROUTER, "router") X(NORMS, "norms")          \
     X(LM_HEAD, "lm_head") X(OTHER_WEIGHTS, "other_weights") X(SCALES, "scales") X(ZERO_POINTS, "zero_points")            \
-    X(GROUP_INDEX, "group_index") X(DOUBLE_QUANT, "double_quant") X(UNQUANTISED, "unquantised") X(PADDING, "padding") X(COMPUTE_BUFFER, "compute_buffer")    \
+    X(GROUP_INDEX, "group_index") X(DOUBLE_QUANT, "double_quant") X(UNQUANTISED, "unquantised") X(PADDING, "padding")    \
+    /* llama_graph.c */                                                                                                 \
+    X(STATE_ACTIVATIONS, "state_activations") X(COPIED_WEIGHTS, "copied_weights") X(GAPS, "gaps") X(CUDA_POOL, "cuda_pool") \
     /* kv_cache.c */                                                                                                    \
     X(GLOBAL_LAYERS, "global_layers") X(WINDOW_LAYERS, "window_layers") X(LATENT, "latent") X(INDEX_KEYS, "index_keys") \
     X(STATE, "state") X(CONV_STATE, "conv_state")                                                                       \
