@@ -48,6 +48,11 @@ static vram_entry *add(vram_report *report, vram_component component, vram_what 
 
 /* ------------------------------------------------------------------------------------------------------------ weights -- */
 
+static vram_format stored_format(const vllm *v)
+{
+    return v->s->weights != VRAM_FORMAT_NATIVE ? v->s->weights : v->m->native >= 0 ? v->m->native : VRAM_FORMAT_BF16;
+}
+
 static double rotary_width(const vram_attention *a)
 {
     if (a->type == VRAM_MIXER_NONE) return 0;
@@ -55,18 +60,21 @@ static double rotary_width(const vram_attention *a)
 }
 
 /* vocab_parallel_embedding.py pads words to 64; rotary_embedding/base.py keeps cosines and sines of every position of the config, a table for each
- * kind of rotation (local and global layers of Gemma 3 have one each); mla_attention.py keeps kv_b_proj absorbed into two batched matrices besides. */
+ * kind of rotation (local and global layers of Gemma 3 have one each); mla_attention.py reads kv_b_proj as two batched matrices: views of it, but of a
+ * quantised one copies in the compute type. */
 static void extra_weights(const vllm *v, vram_report *report)
 {
     const vram_model *m = v->m;
+    static const char *const local_tables[] = {"gemma3", "gemma3_text", "gemma3n", "gemma3n_text", "gemma4", "gemma4_text", "gemma4_unified_text", NULL};
+    bool quantised = vram_format_get(stored_format(v))->scheme != VRAM_SCHEME_NONE;
     double pad = v->V - (double)m->vocab, tables[2] = {0, 0}, width[2] = {0, 0};
     vram_entry *e = add(report, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_PADDING, VRAM_EXACT, VRAM_PHASES_INFERENCE);
     vram_times(vram_times(vram_times(vram_times(e, VRAM_SYMBOL_COPIES, m->tied ? 1 : 2), VRAM_SYMBOL_ROWS, vram_ceil_div(pad, v->ranks)), VRAM_SYMBOL_HIDDEN, v->h), VRAM_SYMBOL_BYTES_PER_PARAMETER, v->b);
     for (int k = 0; k < m->kinds && m->position == VRAM_POSITION_ROTARY; k++) {
         const vram_attention *a = &m->kind[k].attention;
-        int local = a->window > 0 && m->local_rotary;
+        int local = a->window > 0 && is(m, local_tables);
         if (rotary_width(a) > width[local]) width[local] = rotary_width(a), tables[local] = 1;
-        if (a->type != VRAM_MIXER_MLA) continue;
+        if (a->type != VRAM_MIXER_MLA || !quantised) continue;
         double layers = 0;
         for (int64_t i = 0; i < m->layers; i++) layers += m->layer_kind[i] == k;
         e = add(report, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ABSORBED_PROJECTIONS, VRAM_EXACT, VRAM_PHASES_INFERENCE);
@@ -77,6 +85,22 @@ static void extra_weights(const vllm *v, vram_report *report)
         e = add(report, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ROTARY_TABLES, VRAM_EXACT, VRAM_PHASES_INFERENCE);
         vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCE, tables[t] * (double)m->max_positions), VRAM_SYMBOL_WIDTH, width[t]);
         vram_times(e, VRAM_SYMBOL_BYTES_PER_ELEMENT, v->b);
+    }
+}
+
+/* MXFP4 experts in Marlin's layout (gpt-oss): the experts' width is padded to 128, the hidden width to 256. */
+static bool padded_experts(const vllm *v) { return vram_format_get(stored_format(v))->scheme == VRAM_SCHEME_MXFP4; }
+
+static void expert_padding(const vllm *v, vram_report *report)
+{
+    for (int k = 0; k < v->m->kinds && padded_experts(v); k++) {
+        const vram_ffn *f = &v->m->kind[k].ffn;
+        double layers = 0, m = vram_ceil_div((double)f->expert_width, v->ranks), wide = vram_round_up(m, 128) * vram_round_up(v->h, 256);
+        for (int64_t i = 0; i < v->m->layers; i++) layers += v->m->layer_kind[i] == k;
+        if (f->experts == 0) continue;
+        vram_entry *e = add(report, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_PADDING, VRAM_EXACT, VRAM_PHASES_INFERENCE);
+        vram_times(vram_times(e, VRAM_SYMBOL_LAYERS, vram_ceil_div(layers, (double)v->s->parallel.pipeline)), VRAM_SYMBOL_EXPERTS, vram_ceil_div((double)f->experts, (double)v->s->parallel.expert));
+        vram_times(vram_times(e, VRAM_SYMBOL_ELEMENTS, (f->type == VRAM_FFN_GATED ? 3 : 2) * (wide - m * v->h)), VRAM_SYMBOL_BYTES_PER_PARAMETER, 17.0 / 32);
     }
 }
 
@@ -154,8 +178,7 @@ static void take_kind(loading *l, int kind, bool first_layer)
 /* _scoped_allocator_max_split(20): blocks above 20 MiB are whole 2 MiB pages and stay whole */
 static void rounding(const vllm *v, vram_report *report)
 {
-    int format = v->s->weights == VRAM_FORMAT_NATIVE ? (v->m->native >= 0 ? v->m->native : VRAM_FORMAT_BF16) : v->s->weights;
-    loading l = {.v = v, .format = vram_format_get(format)};
+    loading l = {.v = v, .format = vram_format_get(stored_format(v))};
     if (v->m->params_override > 0 || l.format->scheme == VRAM_SCHEME_GGUF) return;
     l.a.max_split = v->v0 ? 0 : 20 * MIB;
     take_kind(&l, -1, false);
@@ -186,7 +209,7 @@ static void runner_buffers(const vllm *v, vram_report *report)
 
 /* --------------------------------------------------------------------------------------------------------- activation -- */
 
-typedef struct { double width, hidden; vram_what what; } forward; /* numbers a token: of a mixer or an MLP, and copies of the hidden width */
+typedef struct { double width, hidden; vram_what what; double context; } forward; /* numbers a token: of a mixer or an MLP, and copies of the hidden width; bytes beside */
 
 /* Hidden-sized tensors alive beside the MLP: embedding's output or residual, the layer's, the norm's; some families hold one or two more. */
 static double hidden_copies(const vllm *v)
@@ -198,30 +221,45 @@ static double hidden_copies(const vllm *v)
     return is(v->m, four) ? 4 : is(v->m, five) ? 5 : 3;
 }
 
-static forward plain_mlp(const vllm *v, double width)
+/* Input and output of the activation; models that vLLM runs through transformers' own modules write some activations out in several
+ * tensors. Compiled, the activation is computed in place. */
+static forward plain_mlp(const vllm *v, double width, bool parallel)
 {
-    static const char *const three[] = {"bloom", "gptj", "falcon", "mpt", NULL}, *const six[] = {"gpt2", NULL}, *const written_out[] = {"phi", NULL};
+    static const char *const three[] = {"bloom", "gptj", "falcon", "mpt", NULL}, *const six[] = {"gpt2", NULL}, *const four_inside[] = {"phi", NULL}, *const three_inside[] = {"arcee", NULL};
     double hidden = is(v->m, three) ? 3 : is(v->m, six) ? 6 : 4;
-    double copies = is(v->m, written_out) ? 4 : v->graphs && !v->v0 && strcmp(v->m->model_type, "opt") == 0 ? 1 : 2;
-    return (forward){copies * width, hidden, VRAM_WHAT_MLP_ACTIVATIONS};
+    if (v->graphs && !v->v0) return (forward){width, parallel ? 5 : 4, VRAM_WHAT_MLP_ACTIVATIONS, 0};
+    return (forward){(is(v->m, four_inside) ? 4 : is(v->m, three_inside) ? 3 : 2) * width, hidden, VRAM_WHAT_MLP_ACTIVATIONS, 0};
 }
 
-static forward mlp_of(const vllm *v, const vram_ffn *f, double width)
+static forward mlp_of(const vllm *v, const vram_layer *l, double width)
 {
+    static const char *const split_late[] = {"glm", NULL}; /* gate and up are halves of one tensor that is kept */
     double i = vram_ceil_div(width, v->ranks);
-    return f->type == VRAM_FFN_PLAIN ? plain_mlp(v, i) : (forward){3 * i, hidden_copies(v), VRAM_WHAT_MLP_ACTIVATIONS};
+    if (l->ffn.type == VRAM_FFN_PLAIN) return plain_mlp(v, i, l->parallel);
+    if (is(v->m, split_late)) return (forward){4 * i, 4, VRAM_WHAT_MLP_ACTIVATIONS, 0};
+    return (forward){3 * i, hidden_copies(v), VRAM_WHAT_MLP_ACTIVATIONS, 0};
+}
+
+/* mla_attention.py: the context of w tokens projected up to all heads */
+static double latent_context(const vllm *v, const vram_attention *a)
+{
+    double tokens = vram_min(65536, vram_max(8 * v->L, 4 * (double)v->s->vllm.max_num_seqs * (double)v->s->vllm.block_size));
+    return tokens * vram_ceil_div((double)a->heads, v->ranks) * (double)(a->qk_nope_head_dim + a->v_head_dim) * v->b;
 }
 
 static forward attention_of(const vllm *v, const vram_attention *a)
 {
+    static const char *const rotates_in_fp32[] = {"olmo", "olmo2", "olmo3", NULL};
     double heads = vram_ceil_div((double)a->heads, v->ranks), kv = vram_kv_heads_on_rank((double)a->kv_heads, v->ranks) * (double)a->head_dim;
     double q = heads * (double)a->head_dim, normed = a->qk_norm == VRAM_QK_NORM_NONE ? 0 : q + kv;
     if (a->type == VRAM_MIXER_MLA) {
         double r = (double)a->kv_lora_rank, rope = (double)a->qk_rope_head_dim;
-        return (forward){heads * (double)(a->qk_nope_head_dim + a->qk_rope_head_dim) + 2 * (r + rope) + 2 * r + heads * (double)a->v_head_dim + (double)a->q_lora_rank, 3, VRAM_WHAT_ATTENTION_ACTIVATIONS};
+        return (forward){heads * (double)(a->qk_nope_head_dim + a->qk_rope_head_dim) + 4 * r + rope + heads * (double)a->v_head_dim + (double)a->q_lora_rank, 2,
+                         VRAM_WHAT_ATTENTION_ACTIVATIONS, latent_context(v, a)};
     }
+    if (is(v->m, rotates_in_fp32)) return (forward){3 * q + 8 * kv, 4, VRAM_WHAT_ATTENTION_ACTIVATIONS, 0}; /* through transformers' modules */
     if (a->output_gate) q *= 2;
-    return (forward){2 * q + 2 * kv + normed, 3, VRAM_WHAT_ATTENTION_ACTIVATIONS};
+    return (forward){2 * q + 2 * kv + normed, 3, VRAM_WHAT_ATTENTION_ACTIVATIONS, 0};
 }
 
 /* mamba_mixer.py: 2 inner in, one made contiguous, and one beside; mamba_mixer2.py: projections, output, and a gated norm in fp32 where there are groups */
@@ -230,30 +268,41 @@ static forward state_of(const vllm *v, const vram_state *x)
     vram_state_shape shape = vram_state_size(x);
     double inner = vram_ceil_div(shape.channels, v->ranks), conv = vram_ceil_div(shape.conv_channels, v->ranks);
     switch (x->type) {
-    case VRAM_STATE_MAMBA1: return (forward){3 * inner, 4, VRAM_WHAT_STATE_MIXER};
+    case VRAM_STATE_MAMBA1: return (forward){3 * inner, 4, VRAM_WHAT_STATE_MIXER, 0};
     case VRAM_STATE_MAMBA2: {
         double in = inner + conv + (double)x->heads;
         double norm = x->groups > 1 ? 4 * inner * 2 / v->b : 2 * conv;
-        return (forward){in + inner + norm, 2, VRAM_WHAT_STATE_MIXER};
+        return (forward){in + inner + norm, 2, VRAM_WHAT_STATE_MIXER, 0};
     }
-    case VRAM_STATE_SHORT_CONV: return (forward){4 * conv, 3, VRAM_WHAT_STATE_MIXER};
-    default: return (forward){conv + 2 * inner, 4, VRAM_WHAT_STATE_MIXER};
+    case VRAM_STATE_SHORT_CONV: return (forward){4 * conv, 3, VRAM_WHAT_STATE_MIXER, 0};
+    default: return (forward){conv + 2 * inner, 4, VRAM_WHAT_STATE_MIXER, 0};
     }
 }
 
 static double numbers(const vllm *v, forward f) { return f.width + f.hidden * v->h; }
 
-static forward fuller(const vllm *v, forward a, forward b) { return numbers(v, b) > numbers(v, a) ? b : a; }
+static double pass_bytes(const vllm *v, forward f) { return v->T * numbers(v, f) * v->b + f.context; }
+
+static forward fuller(const vllm *v, forward a, forward b) { return pass_bytes(v, b) > pass_bytes(v, a) ? b : a; }
+
+/* Embeddings of every layer beside the one (Gemma 3n, 4): while they are made four copies of all layers' stand beside eight of the hidden width */
+static forward side_embeddings(const vllm *v)
+{
+    for (int t = 0; t < v->m->tensors; t++)
+        if (strcmp(v->m->tensor[t].name, "per_layer_model_projection") == 0)
+            return (forward){4 * (double)v->m->tensor[t].rows, 8, VRAM_WHAT_SIDE_EMBEDDINGS, 0};
+    return (forward){0, 3, VRAM_WHAT_HIDDEN_STATES, 0};
+}
 
 /* The fullest module of a layer. */
 static forward layer_of(const vllm *v, const vram_layer *l)
 {
-    forward most = {0, 3, VRAM_WHAT_HIDDEN_STATES};
+    forward most = {0, 3, VRAM_WHAT_HIDDEN_STATES, 0};
     if (l->attention.type != VRAM_MIXER_NONE) most = fuller(v, most, attention_of(v, &l->attention));
     if (l->state.type != VRAM_STATE_NONE) most = fuller(v, most, state_of(v, &l->state));
-    if (l->ffn.width > 0) most = fuller(v, most, mlp_of(v, &l->ffn, (double)l->ffn.width));
+    if (l->ffn.width > 0) most = fuller(v, most, mlp_of(v, l, (double)l->ffn.width));
     if (l->ffn.shared_width > 0) {
-        forward shared = mlp_of(v, &l->ffn, (double)l->ffn.shared_width);
+        forward shared = mlp_of(v, l, (double)l->ffn.shared_width);
         shared.hidden = 4;
         most = fuller(v, most, shared);
     }
@@ -263,24 +312,16 @@ static forward layer_of(const vllm *v, const vram_layer *l)
 /* modular_kernel.py _allocate_buffers: top_k rows a token, as wide as the experts' widest product and their widest input */
 static double expert_workspace(const vllm *v, const vram_ffn *f)
 {
-    double m = vram_ceil_div((double)f->expert_width, v->ranks), up = f->type == VRAM_FFN_GATED ? 2 * m : m, in = (double)(f->latent_width ? f->latent_width : v->m->hidden);
+    bool hopper = v->s->gpu.compute_capability >= 9;
+    if (padded_experts(v) && hopper) return 0; /* kernels of its own */
+    double m = vram_ceil_div((double)f->expert_width, v->ranks);
+    if (padded_experts(v)) m = vram_round_up(m, 128);
+    double up = f->type == VRAM_FFN_GATED ? 2 * m : m, in = (double)(f->latent_width ? f->latent_width : v->m->hidden);
     return f->experts > 0 ? (double)f->experts_per_token * (vram_max(m, in) + vram_max(up, in)) : 0;
 }
 
 /* Blocks above the split limit are whole 2 MiB. */
 static double block(double bytes) { return bytes > 20 * MIB ? vram_round_up(bytes, 2 * MIB) : vram_round_up(bytes, 512); }
-
-/* mla_attention.py: the context of w tokens projected up to all heads */
-static double latent_context(const vllm *v)
-{
-    for (int k = 0; k < v->m->kinds; k++) {
-        const vram_attention *a = &v->m->kind[k].attention;
-        if (a->type != VRAM_MIXER_MLA) continue;
-        double tokens = vram_min(65536, vram_max(8 * v->L, 4 * (double)v->s->vllm.max_num_seqs * (double)v->s->vllm.block_size));
-        return tokens * vram_ceil_div((double)a->heads, v->ranks) * (double)(a->qk_nope_head_dim + a->v_head_dim) * v->b;
-    }
-    return 0;
-}
 
 static double power_of_two(double n)
 {
@@ -296,11 +337,11 @@ static double sampler_rows(const vllm *v)
     return v->v0 ? 0 : vram_min(sms, power_of_two(v->S));
 }
 
-typedef struct { forward most; double workspace, before; } profile; /* before: bytes of the dense layers before the first with experts */
+typedef struct { forward most; double workspace, before; } profile; /* before: bytes of the pass in the layers before the first with experts */
 
 static profile profile_run(const vllm *v)
 {
-    profile p = {.most = {0, 3, VRAM_WHAT_HIDDEN_STATES}};
+    profile p = {.most = side_embeddings(v)};
     bool experts = false;
     int64_t layers = (int64_t)vram_ceil_div((double)v->m->layers, (double)v->s->parallel.pipeline);
     for (int64_t i = 0; i < layers; i++) {
@@ -308,7 +349,7 @@ static profile profile_run(const vllm *v)
         forward f = layer_of(v, l);
         if (l->ffn.experts > 0) experts = true;
         if (experts || v->m->kinds == 1) p.most = fuller(v, p.most, f);
-        else p.before = vram_max(p.before, numbers(v, f));
+        else p.before = vram_max(p.before, pass_bytes(v, f));
         p.workspace = vram_max(p.workspace, expert_workspace(v, &l->ffn));
     }
     bool none = p.workspace <= 0;
@@ -318,14 +359,14 @@ static profile profile_run(const vllm *v)
     return p;
 }
 
-static void add_forward(const vllm *v, forward f, double context, vram_report *report)
+static void add_forward(const vllm *v, forward f, vram_report *report)
 {
     unsigned phase = VRAM_BIT(VRAM_PHASE_PREFILL);
     vram_entry *e = add(report, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_HIDDEN_STATES, VRAM_MODELLED, phase);
     vram_times(vram_times(vram_times(vram_times(e, VRAM_SYMBOL_TOKENS, v->T), VRAM_SYMBOL_COPIES, f.hidden), VRAM_SYMBOL_HIDDEN, v->h), VRAM_SYMBOL_BYTES_PER_ELEMENT, v->b);
     e = add(report, VRAM_COMPONENT_ACTIVATIONS, f.what, VRAM_MODELLED, phase);
     vram_times(vram_times(vram_times(e, VRAM_SYMBOL_TOKENS, v->T), VRAM_SYMBOL_WIDTH, f.width), VRAM_SYMBOL_BYTES_PER_ELEMENT, v->b);
-    vram_times(add(report, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_EXPANDED_CONTEXT, VRAM_MODELLED, phase), VRAM_SYMBOL_BYTES, context);
+    vram_times(add(report, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_EXPANDED_CONTEXT, VRAM_MODELLED, phase), VRAM_SYMBOL_BYTES, f.context);
 }
 
 /* Logits of S rows, their fp32 copy, blocks of top log-probabilities; T hidden states are kept the while. V0: 38.3 bytes a row and word (logits in 16
@@ -352,8 +393,8 @@ static void add_sampler(const vllm *v, bool hidden, unsigned phases, vram_report
 static double activation(const vllm *v, vram_report *report)
 {
     profile p = profile_run(v);
-    double rows = sampler_rows(v), kept = block(rows * v->V * 4), work = block(v->T * p.workspace * v->b), context = latent_context(v);
-    double forward_bytes = v->T * numbers(v, p.most) * v->b + context, sampler = sampler_bytes(v) + kept, before = v->T * p.before * v->b;
+    double rows = sampler_rows(v), kept = block(rows * v->V * 4), work = block(v->T * p.workspace * v->b);
+    double forward_bytes = pass_bytes(v, p.most), sampler = sampler_bytes(v) + kept, before = p.before;
     unsigned serving = VRAM_BIT(VRAM_PHASE_PREFILL) | VRAM_BIT(VRAM_PHASE_DECODE);
     bool early = before > work + vram_max(forward_bytes, sampler), forwards = forward_bytes > sampler;
     unsigned kept_in = (early || forwards) && !early ? VRAM_BIT(VRAM_PHASE_DECODE) : early ? VRAM_BIT(VRAM_PHASE_DECODE) : serving;
@@ -361,8 +402,8 @@ static double activation(const vllm *v, vram_report *report)
     vram_times(vram_times(vram_times(e, VRAM_SYMBOL_TOKENS, v->T), VRAM_SYMBOL_WIDTH, p.workspace), VRAM_SYMBOL_BYTES_PER_ELEMENT, v->b);
     e = add(report, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_SAMPLER_ROWS, VRAM_EXACT, kept_in);
     vram_times(vram_times(vram_times(e, VRAM_SYMBOL_ROWS, rows), VRAM_SYMBOL_VOCABULARY, v->V), VRAM_SYMBOL_BYTES_PER_ELEMENT, 4);
-    if (early) add_forward(v, (forward){p.before * 1 - 3 * v->h, 3, VRAM_WHAT_MLP_ACTIVATIONS}, 0, report);
-    else if (forwards) add_forward(v, p.most, context, report);
+    if (early) add_forward(v, (forward){p.before / v->T / v->b - 3 * v->h, 3, VRAM_WHAT_MLP_ACTIVATIONS, 0}, report);
+    else if (forwards) add_forward(v, p.most, report);
     else add_sampler(v, true, VRAM_BIT(VRAM_PHASE_PREFILL), report);
     if (!v->v0) add_sampler(v, false, VRAM_BIT(VRAM_PHASE_DECODE), report);
     return vram_max(before, work + vram_max(forward_bytes, sampler));
@@ -584,7 +625,7 @@ void vram_serving_pass(const vram_scenario *s, double tokens, double sequences, 
     profile p = profile_run(&v);
     vram_entry *e = add(report, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_EXPERT_WORKSPACE, VRAM_MODELLED, VRAM_BIT(VRAM_PHASE_PREFILL));
     vram_times(vram_times(vram_times(e, VRAM_SYMBOL_TOKENS, v.T), VRAM_SYMBOL_WIDTH, p.workspace), VRAM_SYMBOL_BYTES_PER_ELEMENT, v.b);
-    add_forward(&v, p.most, 0, report);
+    add_forward(&v, p.most, report);
     add_sampler(&v, false, VRAM_BIT(VRAM_PHASE_DECODE), report);
 }
 
@@ -596,6 +637,7 @@ void vram_engine_vllm(const vram_scenario *s, vram_report *report)
     double before = 0;
     vram_weights(s, &s->model, VRAM_ROLE_MODEL, s->weights, VRAM_PHASES_INFERENCE, report);
     extra_weights(&v, report);
+    expert_padding(&v, report);
     rounding(&v, report);
     runner_buffers(&v, report);
     for (int i = first; i < report->entries; i++) before += report->entry[i].bytes;

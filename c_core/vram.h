@@ -313,7 +313,6 @@ typedef struct {
     int64_t position_rows;     /* learned positions: rows of the table */
     vram_names names;
     vram_stacked_names stacked_names;
-    bool local_rotary;         /* windowed layers rotate by a table of their own (Gemma 3) */
     int64_t rotary_factors;    /* numbers that stretch the rotary embedding (rope_type llama3): a tensor in files of llama.cpp; 0: none */
     vram_format native;        /* what quantization_config says; -1: none, then the dtype */
     bool native_symmetric;     /* and its packed weights have neither zero points nor an index of groups (compressed-tensors) */

@@ -578,6 +578,26 @@ static int64_t rotary_factors(reader *r)
     return by_type ? widest / 2 : 0;
 }
 
+/* How many numbers of a head are rotated: a share, or a count; 0: all of them. Absent keys take the class's default. */
+static void rotated_part(reader *r)
+{
+    static const struct { const char *type; double share; } defaults[] = {
+        {"gpt_neox", 0.25}, {"stablelm", 0.25}, {"phi", 0.5}, {"glm", 0.5}, {"glm4", 0.5}, {"chatglm", 0.5}, {"glm4_moe", 0.5}, {"nemotron", 0.5}, {"qwen3_next", 0.25},
+        {"qwen3_5", 0.25}, {"qwen3_5_text", 0.25}, {"qwen3_5_moe", 0.25}, {"qwen3_5_moe_text", 0.25},
+    };
+    vram_model *m = r->model;
+    double share = 1;
+    for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
+        if (strcmp(m->model_type, defaults[i].type) == 0) share = defaults[i].share;
+    share = config_real(r, "partial_rotary_factor rope_parameters.partial_rotary_factor rope_scaling.partial_rotary_factor rotary_pct rope_pct", share, 0, 1);
+    for (int k = 0; k < m->kinds; k++) {
+        vram_attention *a = &m->kind[k].attention;
+        bool counted = strcmp(m->model_type, "gptj") == 0 || strcmp(m->model_type, "codegen") == 0;
+        if (a->type == VRAM_MIXER_SOFTMAX && counted) a->rotary_dim = config_whole(r, "rotary_dim", 64, 0, a->head_dim);
+        else if (a->type == VRAM_MIXER_SOFTMAX && share < 1) a->rotary_dim = (int64_t)((double)a->head_dim * share);
+    }
+}
+
 bool vram_config_read(const cJSON *config, vram_model *model, vram_error *error)
 {
     reader r;
@@ -606,6 +626,7 @@ bool vram_config_read(const cJSON *config, vram_model *model, vram_error *error)
     if (config_find(&r, "params_active")) model->active_override = config_real(&r, "params_active", 0, 1, model->params_override > 0 ? model->params_override : 1e15);
     model->dtype = dtype_of(&r);
     model->native = native_of(&r);
+    if (!r.failed) rotated_part(&r);
     if (!r.failed) model->rotary_factors = rotary_factors(&r);
     return !r.failed && vram_architecture(model, error);
 }
