@@ -63,7 +63,8 @@ typedef struct vram_sharding {
     /* DeepSpeed */
     double own, own_slice;     /* parameters that touch this rank's share, whole; the largest part of one in the share */
     int own_from;              /* layer at whose backward they are first copied; VRAM_PLACE_HEAD: when backward is over */
-    double first_bucket, largest_bucket; /* parameters in the first bucket of stage 1; in the fullest of the others */
+    double first_bucket, last_bucket; /* parameters in the first bucket of stage 1; in the last of the others */
+    double reduced[VRAM_MAX_LAYERS]; /* parameters in the bucket that is reduced while a layer's backward runs */
     double sub_group;          /* the largest of stage 3, this rank's part */
 } vram_sharding;
 

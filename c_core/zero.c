@@ -81,12 +81,12 @@ static void sub_group(owner *w, const sizes *list_, double ranks)
 }
 
 /* Walks backward: when is the bucket full, and when are own gradients in it for the first time? */
-typedef struct { double offset, share, bucket, filled; bool owns; int from; double most; } filler;
+typedef struct { double offset, share, bucket, filled; bool owns; int from; double *reduced; } filler;
 
 static void reduce(filler *f, int place)
 {
     if (f->owns && f->from == VRAM_PLACE_HEAD) f->from = place;
-    f->most = vram_max(f->most, f->filled);
+    if (place >= 0) f->reduced[place] = vram_max(f->reduced[place], vram_min(f->filled, f->bucket));
     f->filled = 0;
     f->owns = false;
 }
@@ -130,16 +130,15 @@ void vram_zero_own(vram_sharding *g)
     }
     own(&w, &o.tail);
     sub_group(&w, &o.tail, g->ranks);
-    filler f = {.offset = w.offset, .share = w.share, .bucket = bucket_of(g), .from = VRAM_PLACE_HEAD};
-    fill(&f, &o.tail, (int)g->layers);
+    filler f = {.offset = w.offset, .share = w.share, .bucket = bucket_of(g), .from = VRAM_PLACE_HEAD, .reduced = g->reduced};
+    fill(&f, &o.tail, VRAM_PLACE_HEAD);
     for (int64_t i = g->layers - 1; i >= 0; i--) fill(&f, &o.layer[g->m->layer_kind[i]], (int)i);
     fill(&f, &o.embedding, VRAM_PLACE_EMBEDDING);
-    f.most = vram_max(f.most, f.filled);
     g->own = w.own;
     g->own_slice = w.slice;
     g->own_from = f.from;
     g->first_bucket = first_bucket(g, &o, f.bucket);
-    g->largest_bucket = vram_min(f.most, f.bucket);
+    g->last_bucket = vram_min(f.filled, f.bucket);
     g->sub_group = w.largest_group;
 }
 
@@ -148,9 +147,12 @@ void vram_zero_own(vram_sharding *g)
 static bool late(const vram_sharding *g) { return g->gradients == VRAM_GRADIENTS_STAND; } /* stage 1 (or 0): reduced when backward is over */
 static bool wide(const vram_sharding *g) { return g->gradient_width > g->trained_width; }
 
+/* The engine's own type, whatever the adapters' */
+static double bucket_width(const vram_sharding *g) { return vram_min(g->width, g->trained_width); }
+
 static void buckets(const vram_sharding *g, list *l)
 {
-    vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_REDUCE_BUCKET, g->s->parallel.overlap == 1 ? 2 : 1, bucket_of(g), g->trained_width);
+    vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_REDUCE_BUCKET, g->s->parallel.overlap == 1 ? 2 : 1, bucket_of(g), bucket_width(g));
 }
 
 static void own_gradients(const vram_sharding *g, double copies, list *l)
@@ -195,32 +197,36 @@ void vram_zero_items(const vram_sharding *g, vram_moment moment, int place, list
     vram_sharding_tied(g, moment, place, l);
     if (moment == VRAM_MOMENT_EPILOGUE) {
         if (late(g) && !accumulates(g)) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, 1, g->trained - g->first_bucket, g->trained_width);
+        if (!late(g) && g->own_from == VRAM_PLACE_EMBEDDING && !g->lora) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, 1, g->embedding, g->trained_width);
         own_gradients(g, 1, l);
-    } else if (!late(g) && place != VRAM_PLACE_HEAD && g->own_from >= VRAM_PLACE_EMBEDDING && place <= g->own_from) own_gradients(g, 1, l);
+    } else if (!late(g) && place != VRAM_PLACE_HEAD && g->own_from >= 0 && place <= g->own_from) own_gradients(g, 1, l);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- stage 3 -- */
 
-typedef struct { double limit, sum; } small;
+typedef struct { double limit, sum, bytes; } small;
 
 static void count_small(void *context, const vram_sharding_tensor *t)
 {
     small *s = context;
-    if (t->rows * t->columns <= s->limit) s->sum += t->count * t->rows * t->columns;
+    if (t->rows * t->columns > s->limit) return;
+    s->sum += t->count * t->rows * t->columns;
+    s->bytes += t->count * t->rows * t->columns * t->width;
 }
 
-static double persistent(const vram_sharding *g)
+static small persistent(const vram_sharding *g)
 {
-    small s = {setting(g->s->parallel.persistence_elements, PERSISTENT), 0};
-    double sum = 0;
+    small s = {.limit = setting(g->s->parallel.persistence_elements, PERSISTENT)};
+    small sum;
     vram_sharding_each(g, -1, count_small, &s);
-    sum = s.sum;
+    sum = s;
     for (int k = 0; k < g->m->kinds; k++) {
         double layers = 0;
         for (int64_t i = 0; i < g->layers; i++) layers += g->m->layer_kind[i] == k;
-        s.sum = 0;
+        s.sum = s.bytes = 0;
         vram_sharding_each(g, k, count_small, &s);
-        sum += layers * s.sum;
+        sum.sum += layers * s.sum;
+        sum.bytes += layers * s.bytes;
     }
     return sum;
 }
@@ -229,8 +235,8 @@ static void zero3_rest(const vram_sharding *g, list *l)
 {
     if (g->s->parallel.offload != VRAM_OFFLOAD_OPTIMIZER_WEIGHTS) vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALL_WEIGHTS, 1, vram_ceil_div(g->elements, g->ranks), g->width);
     if (!offloads(g)) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, 1, share(g), g->gradient_width);
-    vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_REDUCE_BUCKET, 1, bucket_of(g), g->trained_width);
-    if (g->ranks > 1) vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_PERSISTENT_WEIGHTS, 1, persistent(g), g->width);
+    vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_REDUCE_BUCKET, 1, bucket_of(g), bucket_width(g));
+    if (g->ranks > 1) vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_PERSISTENT_WEIGHTS, 1, persistent(g).bytes, 1);
 }
 
 static void zero3_step(const vram_sharding *g, list *l)
@@ -246,7 +252,7 @@ static void zero3_step(const vram_sharding *g, list *l)
 /* Elements gathered while a place runs: fetched ahead up to max_live; in backward what is still to be used */
 static double live(const vram_sharding *g, vram_moment moment, int place)
 {
-    double max_live = setting(g->s->parallel.max_live_elements, MAX_LIVE), still = g->elements - persistent(g);
+    double max_live = setting(g->s->parallel.max_live_elements, MAX_LIVE), still = g->elements - persistent(g).sum;
     if (moment == VRAM_MOMENT_EPILOGUE) return 0;
     if (moment >= VRAM_MOMENT_BACKWARD && place != VRAM_PLACE_HEAD) {
         still = g->embedding;
@@ -266,5 +272,6 @@ void vram_zero3_items(const vram_sharding *g, vram_moment moment, int place, lis
         if (place >= 0 && moment != VRAM_MOMENT_REDUCE) vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_FLAT_WEIGHTS, 1, prefetch, g->width);
     }
     vram_sharding_tied(g, moment, place, l);
-    if (moment == VRAM_MOMENT_EPILOGUE) vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_REDUCE_SCATTER_INPUT, 1, g->largest_bucket, g->trained_width);
+    double collected = moment == VRAM_MOMENT_EPILOGUE ? g->last_bucket : moment == VRAM_MOMENT_BACKWARD && place >= 0 ? g->reduced[place] : 0;
+    if (g->ranks > 1) vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_REDUCE_SCATTER_INPUT, 1, collected, g->trained_width);
 }
