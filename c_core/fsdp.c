@@ -4,7 +4,12 @@
  * all-gather fills one flat buffer, from which the parameters are copied out; in forward the buffer stays until the next group's copy
  * is out (FSDPCommContext.all_gather_state), in backward the next group's is on its way (_backward_prefetch). After a group's backward
  * its gradients are copied into one reduce-scatter input, which stays until the next group's (reduce_scatter_states); the output is the
- * shards of the gradients (foreach_reduce). zero 2 = reshard_after_forward=False: parameters stay from forward to their backward. */
+ * shards of the gradients (foreach_reduce). zero 2 = reshard_after_forward=False: parameters stay from forward to their backward.
+ *
+ * FSDP 1 (torch/distributed/fsdp/_flat_param.py, _runtime_utils.py): a group is one flat parameter, gathered in place; in backward the next
+ * is gathered before the present one's gradients are there (BACKWARD_PRE). The gradients of its pieces are joined into one flat gradient
+ * (the split's own), which is reduced in the type of the pass, then cast to the shards' type. With use_orig_params the shards'
+ * gradients are let go only by the next forward. zero 2 = SHARD_GRAD_OP. */
 #include "sharding.h"
 
 typedef vram_sharding_list list;
@@ -73,7 +78,8 @@ static void fsdp2_backward(const vram_sharding *g, int place, bool over, list *l
 void vram_fsdp2_items(const vram_sharding *g, vram_moment moment, int place, list *l)
 {
     bool keeps = g->s->parallel.zero < 3, accumulated = g->s->training.gradient_accumulation > 1;
-    if (moment == VRAM_MOMENT_REST) { at_rest(g, l); return; }
+    if (moment == VRAM_MOMENT_REST) at_rest(g, l);
+    if (moment == VRAM_MOMENT_REST || moment == VRAM_MOMENT_LOAD) return;
     if (accumulated || moment == VRAM_MOMENT_STEP) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, 1, g->trained_shard, g->gradient_width);
     switch (moment) {
     case VRAM_MOMENT_FORWARD:
@@ -103,4 +109,49 @@ void vram_fsdp2_items(const vram_sharding *g, vram_moment moment, int place, lis
     }
 }
 
-void vram_fsdp1_items(const vram_sharding *g, vram_moment moment, int place, list *l) { vram_fsdp2_items(g, moment, place, l); }
+/* ---------------------------------------------------------------------------------------------------------- FSDP 1 -- */
+
+static void flat_gradients(const vram_sharding *g, double elements, list *l)
+{
+    vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_FLAT_GRADIENTS, 1, elements, g->trained_width);
+}
+
+static void fsdp1_backward(const vram_sharding *g, int place, bool over, list *l)
+{
+    bool keeps = g->s->parallel.zero < 3, prefetches = g->s->parallel.prefetch != 0;
+    gathered_root(g, l);
+    if (place == VRAM_PLACE_HEAD) {
+        gathered(g, keeps ? 0 : prefetches ? g->layers - 1 : g->layers, g->layers, l);
+        return;
+    }
+    if (place == VRAM_PLACE_EMBEDDING) {
+        if (over) flat_gradients(g, g->m->tied ? g->embedding : g->root.trained, l);
+        reduced(g, 0, l);
+        return;
+    }
+    gathered(g, keeps ? 0 : prefetches && place > 0 ? place - 1 : place, place + 1, l);
+    if (over) flat_gradients(g, vram_sharding_layer(g, place)->trained, l);
+    reduced(g, place + 1, l);
+}
+
+void vram_fsdp1_items(const vram_sharding *g, vram_moment moment, int place, list *l)
+{
+    bool keeps = g->s->parallel.zero < 3;
+    switch (moment) {
+    case VRAM_MOMENT_REST: at_rest(g, l); break;
+    case VRAM_MOMENT_LOAD:
+    case VRAM_MOMENT_STEP: vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, 1, g->trained_shard, g->gradient_width); break;
+    case VRAM_MOMENT_FORWARD:
+    case VRAM_MOMENT_LOSS:
+    case VRAM_MOMENT_START:
+        gathered_root(g, l);
+        if (place >= 0) gathered(g, keeps ? 0 : place, place + 1, l);
+        else if (place == VRAM_PLACE_HEAD && keeps) gathered(g, 0, g->layers, l);
+        break;
+    case VRAM_MOMENT_BACKWARD: fsdp1_backward(g, place, false, l); break;
+    case VRAM_MOMENT_REDUCE:
+        if (place != VRAM_PLACE_HEAD) fsdp1_backward(g, place, true, l);
+        break;
+    default: break;
+    }
+}

@@ -12,6 +12,7 @@ enum { VRAM_PLACE_EMBEDDING = -1, VRAM_PLACE_HEAD = -2 }; /* places of a pass be
 
 typedef enum {
     VRAM_MOMENT_REST,          /* always */
+    VRAM_MOMENT_LOAD,          /* between two steps only */
     VRAM_MOMENT_FORWARD,       /* while the forward of a place runs */
     VRAM_MOMENT_LOSS,
     VRAM_MOMENT_START,         /* backward is about to begin; only at the head */

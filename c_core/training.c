@@ -194,7 +194,9 @@ static void weights(const trainer *r)
     bool wide = r->s->training.precision == VRAM_PRECISION_FP32 || r->s->training.precision == VRAM_PRECISION_AMP;
     if (r->sharding != NULL) {
         vram_sharding_list list = vram_sharding_items(r->sharding, VRAM_MOMENT_REST, VRAM_PLACE_EMBEDDING);
+        vram_sharding_list between = vram_sharding_items(r->sharding, VRAM_MOMENT_LOAD, VRAM_PLACE_EMBEDDING);
         vram_sharding_entries(&list, r->sharding, r->role, r->report->phases, r->report);
+        vram_sharding_entries(&between, r->sharding, r->role, VRAM_BIT(VRAM_PHASE_LOAD), r->report);
         if (is_fsdp(r) || (is_deepspeed(r) && r->s->parallel.zero == 3)) return; /* the shards are among these */
     }
     if (!r->lora) {

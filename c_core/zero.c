@@ -183,7 +183,7 @@ static void zero_step(const vram_sharding *g, list *l)
 
 void vram_zero_items(const vram_sharding *g, vram_moment moment, int place, list *l)
 {
-    bool pass = moment != VRAM_MOMENT_REST && moment != VRAM_MOMENT_STEP;
+    bool pass = moment > VRAM_MOMENT_LOAD && moment != VRAM_MOMENT_STEP;
     if (moment == VRAM_MOMENT_REST && offloads(g)) vram_sharding_add(l, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STAGING_BUFFER, 1, vram_max(g->root.largest, g->layer[0].largest), g->trained_width);
     if (moment == VRAM_MOMENT_STEP) zero_step(g, l);
     if (!pass) return;
@@ -265,6 +265,7 @@ static double live(const vram_sharding *g, vram_moment moment, int place)
 void vram_zero3_items(const vram_sharding *g, vram_moment moment, int place, list *l)
 {
     if (moment == VRAM_MOMENT_REST) { zero3_rest(g, l); return; }
+    if (moment == VRAM_MOMENT_LOAD) return;
     if (moment == VRAM_MOMENT_STEP) { zero3_step(g, l); return; }
     if (g->ranks > 1) {
         vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_GATHERED_WEIGHTS, 1, live(g, moment, place), g->width);
