@@ -54,8 +54,10 @@ static void fsdp2_backward(const vram_sharding *g, int place, bool over, list *l
 {
     bool keeps = g->s->parallel.zero < 3, accumulated = g->s->training.gradient_accumulation > 1;
     if (place == VRAM_PLACE_EMBEDDING) {
-        if (!over) gathered_root(g, l);
-        scatter(g, over ? &g->root : vram_sharding_layer(g, 0), l);
+        bool joined = over && !g->m->tied; /* the two of a tied embedding are less when they are joined */
+        if (!joined) gathered_root(g, l);
+        scatter(g, joined ? &g->root : vram_sharding_layer(g, 0), l);
+        if (over) vram_sharding_tied(g, VRAM_MOMENT_REDUCE, place, l);
         if (!accumulated) reduced(g, 0, l);
         return;
     }

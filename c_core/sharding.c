@@ -169,12 +169,14 @@ void vram_sharding_entries(const vram_sharding_list *list, const vram_sharding *
     }
 }
 
-/* A tied embedding: the head's gradient waits for the embedding's, and their sum is a third tensor (input_buffer.cpp). */
+/* A tied embedding: the head's gradient waits for the embedding's, and their sum is a third tensor, since the head's is a transposed
+ * view, unless autocast has copied it (input_buffer.cpp). */
 void vram_sharding_tied(const vram_sharding *g, vram_moment moment, int place, vram_sharding_list *list)
 {
     bool waits = g->gradients == VRAM_GRADIENTS_PASS && (moment == VRAM_MOMENT_BACKWARD || moment == VRAM_MOMENT_REDUCE) && place != VRAM_PLACE_HEAD;
     if (!g->m->tied || g->lora) return;
     if (waits) vram_sharding_add(list, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TIED_GRADIENT, 1, g->embedding, g->trained_width);
-    if (moment == VRAM_MOMENT_REDUCE && place == VRAM_PLACE_EMBEDDING)
-        vram_sharding_add(list, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TIED_GRADIENT, waits ? 2 : 1, g->embedding, g->trained_width);
+    if (moment != VRAM_MOMENT_REDUCE || place != VRAM_PLACE_EMBEDDING) return;
+    double more = (waits ? 1 : 0) + (g->s->training.autocast && g->trained_width == 4 ? 0 : 1);
+    vram_sharding_add(list, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TIED_GRADIENT, more, g->embedding, g->trained_width);
 }
