@@ -80,6 +80,7 @@ static void capacity(const vram_scenario *s, double held, vram_report *report)
 
 void vram_engine_sglang(const vram_scenario *s, vram_report *report)
 {
+    vram_note_add(report, VRAM_NOTE_ENGINE_VERSION, "engine", 2, (const double[]){0, 5});
     double held = 0, card = s->gpu.memory_bytes / MIB, sequences = vram_sequences_on_gpu(s), largest = captured_batch(card, (double)s->parallel.tensor);
     int first = report->entries;
     vram_weights(s, &s->model, VRAM_ROLE_MODEL, s->weights, VRAM_PHASES_INFERENCE, report);

@@ -157,7 +157,8 @@ static void attention_core(stage *s, const vram_attention *a, double heads, doub
         v = make_of(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, 1, keys / s->tokens, heads * (double)a->v_head_dim, s->bytes);
     }
     if (s->eager) eager_scores(s, heads, keys);
-    else if (masked) bias = make(s, VRAM_WHAT_CAUSAL_MASK, keys);
+    else if (masked) bias = make(s, VRAM_WHAT_CAUSAL_MASK, keys); /* of every sequence, in the compute type */
+    if (masked && !s->eager && a->v_head_dim > 128 && s->bytes < 4) drop(s, make32(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, heads * (double)a->v_head_dim * 3 / 2)); /* and an fp32 sum */
     int out = make(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, heads * (double)a->v_head_dim);
     if (s->eager) drop(s, make_of(s, VRAM_WHAT_CUBLAS_WORKSPACE, 1, 0, CUBLAS_WORKSPACE, 1));
     drop(s, out);
@@ -423,7 +424,7 @@ static void whole_pass(stage *s, const vram_model *m)
     double keys = s->past + s->tokens;
     if (s->eager) {
         if (ever_masked(m, keys, false)) make(s, VRAM_WHAT_CAUSAL_MASK, keys);
-        if (ever_masked(m, keys, true)) make(s, VRAM_WHAT_CAUSAL_MASK, keys);
+        if (ever_masked(m, 1e18, true)) make(s, VRAM_WHAT_CAUSAL_MASK, keys);
     } else if (ever_masked(m, keys, true) || strcmp(m->model_type, "falcon") == 0) {
         make_of(s, VRAM_WHAT_CAUSAL_MASK, 1, 1 / s->sequences, keys, 1);
     }
@@ -590,6 +591,7 @@ static void decode(const pass *p, vram_report *report)
 
 void vram_engine_transformers(const vram_scenario *scenario, vram_report *report)
 {
+    vram_note_add(report, VRAM_NOTE_ENGINE_VERSION, "engine", 2, (const double[]){5, 24});
     pass p = {scenario, vram_sequences_on_gpu(scenario), vram_compute_bytes(scenario),
               (int64_t)vram_ceil_div((double)scenario->model.layers, (double)scenario->parallel.pipeline)};
     vram_weights(scenario, &scenario->model, VRAM_ROLE_MODEL, scenario->weights, VRAM_PHASES_INFERENCE, report);

@@ -436,7 +436,7 @@ static double page_state(const vllm *v, const vram_state *x)
 {
     vram_state_shape shape = vram_state_size(x);
     return vram_ceil_div(shape.conv_channels, v->ranks) * vram_max(0, (double)x->conv_kernel - 1) * v->b +
-           vram_ceil_div(shape.channels, v->ranks) * shape.numbers * (x->state_fp32 ? 4 : v->b);
+           vram_ceil_div(shape.channels, v->ranks) * shape.numbers * (x->state_fp32 || x->type == VRAM_STATE_KDA ? 4 : v->b);
 }
 
 /* Blocks of state a sequence holds: one, and with prefix caching the last checkpoint, and one more where the kernel exports states within a prefill. */
@@ -631,6 +631,7 @@ void vram_serving_pass(const vram_scenario *s, double tokens, double sequences, 
 
 void vram_engine_vllm(const vram_scenario *s, vram_report *report)
 {
+    vram_note_add(report, VRAM_NOTE_ENGINE_VERSION, "engine", 2, s->vllm.engine == VRAM_VLLM_V0 ? (const double[]){0, 8} : (const double[]){0, 33});
     vllm v = open_vllm(s);
     pool p;
     int first = report->entries;

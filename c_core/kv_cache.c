@@ -27,7 +27,7 @@ static bool same_cache(const vram_attention *a, const vram_attention *b)
     return a->type == b->type && a->kv_heads == b->kv_heads && a->head_dim == b->head_dim && a->v_head_dim == b->v_head_dim &&
            a->window == b->window && a->shares_cache == b->shares_cache && a->kv_lora_rank == b->kv_lora_rank &&
            a->qk_rope_head_dim == b->qk_rope_head_dim && a->qk_nope_head_dim == b->qk_nope_head_dim && a->heads == b->heads &&
-           a->index_head_dim == b->index_head_dim;
+           a->index_head_dim == b->index_head_dim && a->compress_ratio == b->compress_ratio && a->one_cache == b->one_cache;
 }
 
 /* Kind of the last layer that sees all tokens: a multi-token-prediction layer is one more of it. -1: none. */
@@ -79,6 +79,14 @@ static void add_half(vram_report *report, const vram_cache_rules *rules, vram_wh
     times_cells(e, rules, tokens, bytes);
 }
 
+/* DeepSeek-V4: one vector is key and value; besides the window a layer keeps an entry for every `compress_ratio` tokens. */
+static void add_single_vectors(const vram_cache_rules *rules, const vram_attention *a, double layers, vram_report *report)
+{
+    bool window = a->window && !rules->no_windows;
+    add_half(report, rules, window ? VRAM_WHAT_WINDOW_LAYERS : VRAM_WHAT_GLOBAL_LAYERS, layers, 1, (double)a->head_dim, cells(rules, a), rules->k_bytes);
+    if (a->compress_ratio > 0) add_half(report, rules, VRAM_WHAT_COMPRESSED, layers, 1, (double)a->head_dim, vram_floor_div(rules->tokens, (double)a->compress_ratio), rules->k_bytes);
+}
+
 static void add_keys_and_values(const vram_cache_rules *rules, const vram_attention *a, double layers, vram_report *report)
 {
     vram_what what = a->window && !rules->no_windows ? VRAM_WHAT_WINDOW_LAYERS : VRAM_WHAT_GLOBAL_LAYERS;
@@ -113,11 +121,13 @@ static void add_kind(const vram_model *model, const vram_cache_rules *rules, int
     const vram_attention *a = &model->kind[kind].attention;
     double layers = cached_layers(model, rules, kind);
     if (a->type == VRAM_MIXER_NONE || a->shares_cache || layers == 0) return;
+    double index_tokens = a->compress_ratio > 0 ? vram_floor_div(rules->tokens, (double)a->compress_ratio) : cells(rules, a);
     if (a->type == VRAM_MIXER_MLA) add_latent(rules, a, layers, report);
+    else if (a->one_cache) add_single_vectors(rules, a, layers, report);
     else add_keys_and_values(rules, a, layers, report);
     if (a->index_head_dim > 0) {
         vram_entry *e = vram_times(add_cache(report, rules, VRAM_WHAT_INDEX_KEYS, layers), VRAM_SYMBOL_WIDTH, (double)a->index_head_dim);
-        times_cells(e, rules, cells(rules, a), rules->k_bytes);
+        times_cells(e, rules, index_tokens, rules->k_bytes);
     }
 }
 

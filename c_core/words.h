@@ -13,7 +13,7 @@
     /* llama_graph.c */                                                                                                 \
     X(STATE_ACTIVATIONS, "state_activations") X(COPIED_WEIGHTS, "copied_weights") X(GAPS, "gaps") X(CUDA_POOL, "cuda_pool") \
     /* kv_cache.c */                                                                                                    \
-    X(GLOBAL_LAYERS, "global_layers") X(WINDOW_LAYERS, "window_layers") X(LATENT, "latent") X(INDEX_KEYS, "index_keys") \
+    X(GLOBAL_LAYERS, "global_layers") X(WINDOW_LAYERS, "window_layers") X(LATENT, "latent") X(INDEX_KEYS, "index_keys") X(COMPRESSED, "compressed") \
     X(STATE, "state") X(CONV_STATE, "conv_state")                                                                       \
     /* training.c */                                                                                                    \
     X(TRAINABLE, "trainable") X(MASTER_COPY, "master_copy") X(FIRST_MOMENT, "first_moment") X(SECOND_MOMENT, "second_moment") \
