@@ -63,8 +63,8 @@ export function makeLedger(root, { onPhase }) {
     setText(p.formula, line ? line.values : group.entries.length ? ui('sum_of', { n: group.entries.length }) : ui('gone'));
     setAttr(p.formula, 'title', line?.symbols ?? null);
     p.formula.classList.toggle('prose', !line);
-    const kinds = kindsOf(group.entries).filter((k) => k !== 'exact');
-    setText(p.mark, kinds.map((k) => word('certainty', k)).join(', '));
+    const others = kindsOf(group.entries).filter((k) => k !== group.kind);
+    setText(p.mark, group.kind && group.kind !== 'exact' ? word('certainty', group.kind) : others.map((k) => ui('partly', { kind: word('certainty', k) })).join(', '));
     const kept = now.kept?.get(group.key);
     setText(p.share, now.kept ? difference(group.bytes - (kept?.bytes ?? 0), now.unit) : percent(group.bytes / now.bytes));
     body.classList.toggle('gone', group.entries.length === 0);
