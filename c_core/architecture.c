@@ -326,6 +326,18 @@ static void dense(table *t, const vram_ffn *f, vram_part part, int64_t width, bo
     linear(t, down, part, h, width, f->bias, VRAM_SHARD_COLUMNS);
 }
 
+/* Experts as modules: the linear layers of a small MLP, E times (families of remote code). */
+static void expert_modules(table *t, const vram_ffn *f)
+{
+    const vram_names *n = &t->model->names;
+    int first = t->model->tensors;
+    dense(t, f, VRAM_PART_EXPERT, f->expert_width, false, "", or_else(n->down, "down_proj"));
+    for (int i = first; i < t->model->tensors; i++) {
+        t->model->tensor[i].copies = f->experts;
+        t->model->tensor[i].shard = VRAM_SHARD_EXPERTS;
+    }
+}
+
 /* Router: E x h. Experts: 2 m x h (m x h without a gate) and h x m, stacked. */
 static void experts(table *t, const vram_ffn *f)
 {
@@ -335,6 +347,10 @@ static void experts(table *t, const vram_ffn *f)
     weight->linear = f->router_linear;
     if (f->router_linear_bias) vector(t, router, VRAM_PART_ROUTER, E + f->router_rows, VRAM_SHARD_NONE);
     if (f->router_bias) row(t, "e_score_correction_bias", VRAM_PART_ROUTER, 1, E + f->router_rows, 1)->buffer = f->router_bias_buffer;
+    if (f->expert_modules) {
+        expert_modules(t, f);
+        return;
+    }
     int64_t up = f->type == VRAM_FFN_GATED ? 2 * m : m;
     const char *up_name = f->type == VRAM_FFN_GATED ? "gate_up_proj" : "up_proj";
     stacked(t, up_name, E, up, in);

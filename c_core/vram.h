@@ -246,6 +246,7 @@ typedef struct {
     int64_t shared_width;      /* shared expert(s), all together; 0: none */
     int64_t latent_width;      /* experts work between two projections hidden <-> latent (Nemotron 3); 0: no */
     int64_t router_rows;       /* rows of the router beyond the experts (LongCat's zero experts) */
+    bool expert_modules;       /* each expert is linear layers of its own, not a slice of a stacked tensor */
     bool shared_fused;         /* gate and up of the shared expert are one linear layer */
     bool router_linear;        /* the router is a linear module (LoRA's all-linear takes it) */
     bool router_bias_buffer;   /* the correction bias is a buffer, not a parameter */

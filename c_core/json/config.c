@@ -217,7 +217,7 @@ static void model_traits(reader *r)
     m->position_rows = m->max_positions;
     m->names = f->names;
     m->stacked_names = r->is & IS_STACKED_AS_GATE ? VRAM_STACKED_AS_GATE : r->is & IS_STACKED_AS_W ? VRAM_STACKED_AS_W : VRAM_STACKED_PLAIN;
-    m->mtp_layers = config_whole(r, "num_nextn_predict_layers mtp_num_hidden_layers num_mtp_modules", 0, 0, VRAM_MAX_LAYERS);
+    m->mtp_layers = config_whole(r, "num_nextn_predict_layers mtp_num_hidden_layers num_mtp_modules num_mtp_layers", 0, 0, VRAM_MAX_LAYERS);
     m->resid_dropout = config_real(r, "resid_pdrop hidden_dropout residual_dropout resid_dropout dropout", f->dropout.resid, 0, 1);
     m->attention_dropout = config_real(r, "attn_pdrop attention_dropout attn_config.attn_pdrop", f->dropout.attention, 0, 1);
     m->embedding_dropout = config_real(r, "embd_pdrop emb_pdrop embed_dropout embedding_dropout", f->dropout.embedding, 0, 1);
@@ -306,6 +306,7 @@ static void sparse_template(reader *r)
     s->router_bias = (r->is & (HAS_ROUTER_BIAS | HAS_ROUTER_BIAS_BUFFER)) != 0;
     s->router_bias_buffer = (r->is & HAS_ROUTER_BIAS_BUFFER) != 0;
     s->expert_bias = (r->is & HAS_EXPERT_BIAS) != 0;
+    s->expert_modules = (r->is & HAS_EXPERT_MODULES) != 0;
 }
 
 /* ------------------------------------------------------------------------------------------------------ layer by layer -- */

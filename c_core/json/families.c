@@ -903,7 +903,7 @@ static void thumb_adjust(reader *r)
         while (m->layers < VRAM_MAX_LAYERS && 196608.0 * (double)((m->layers + 1) * (m->layers + 1) * (m->layers + 1)) <= params) m->layers++;
     }
     if (!wide) m->hidden = 128 * m->layers;
-    if (!deep && wide) m->layers = m->hidden / 128 > 0 ? m->hidden / 128 : 1;
+    if (!deep && wide) m->layers = m->hidden < 128 ? 1 : m->hidden / 128 < VRAM_MAX_LAYERS ? m->hidden / 128 : VRAM_MAX_LAYERS;
     int64_t heads = config_whole(r, "num_attention_heads", m->hidden >= 128 ? m->hidden / 128 : 1, 1, CONFIG_COUNT);
     vram_attention *a = &r->attention;
     a->type = VRAM_MIXER_SOFTMAX;
@@ -922,6 +922,7 @@ static void megatron_adjust(reader *r)
     bool learned = *positions == '\0' || strcmp(positions, "absolute") == 0 || strcmp(positions, "learned_absolute") == 0;
     r->model->position = learned ? VRAM_POSITION_LEARNED : strcmp(positions, "none") == 0 ? VRAM_POSITION_NONE : VRAM_POSITION_ROTARY;
     r->dense.type = r->sparse.type = config_flag(r, "mlp_gated", false) ? VRAM_FFN_GATED : VRAM_FFN_PLAIN;
+    r->dense.fused_gate_up = r->dense.type == VRAM_FFN_GATED;
     r->model->norm = config_flag(r, "norm_bias", true) ? VRAM_NORM_LAYER_BIAS : VRAM_NORM_RMS;
     r->sparse.expert_bias = r->dense.bias;
 }
@@ -986,7 +987,7 @@ static const family_experts mixtral_experts = {8, 2, "", 0, 0, NULL, 0, SPARSE_A
 static const family families[] = {
     {"llama", S(4096, 11008, 32, 32, 0, 0, 32000, 2048), RMS, .norms = 2, .switches = {ATTENTION_BIAS, MLP_BIAS}},
     {"rule of thumb", S(4096, 11008, 32, 0, 0, 0, 32000, 0), RMS, .norms = 2, .experts = &megatron_experts, .adjust = thumb_adjust},
-    {"megatron", S(1024, -4, 24, 16, 0, 0, 50304, 1024), IS_TIED, .norms = 2, .experts = &megatron_experts, .adjust = megatron_adjust, .switches = {{"attention_bias", true, ON_QKVO}, {"mlp_bias", true, ON_MLP}}},
+    {"megatron", S(1024, -4, 24, 16, 0, 0, 50304, 1024), IS_TIED | IS_FUSED_QKV, .norms = 2, .names = {.qkv = "linear_qkv", .o = "linear_proj", .up = "linear_fc1", .gate_up = "linear_fc1", .down = "linear_fc2"}, .experts = &megatron_experts, .adjust = megatron_adjust, .switches = {{"attention_bias", true, ON_QKVO}, {"mlp_bias", true, ON_MLP}}},
 
     {"afmoe", S(2048, 6144, 32, 16, 0, 128, 200192, 16384), HAS_ROUTER_BIAS | HAS_LINEAR_ROUTER | HAS_NORMS_AFTER | IS_STACKED_AS_GATE, RMS, .norms = 4, .qk_norm = VRAM_QK_NORM_HEAD, .experts = &afmoe_experts, .window = 1024,
      EVERY(4, "global_attn_every_n_layers", LAYER_SLIDING), .adjust = afmoe_adjust, .switches = {ATTENTION_BIAS, ALWAYS(ON_QK_NORM)}},
@@ -1119,14 +1120,14 @@ static const family families[] = {
     {"chatglm", S(4096, 13696, 28, 32, 0, 128, 65024, 8192), IS_FUSED_QKV | IS_FUSED_GATE_UP | HAS_NO_KV_KEY, &glm_keys, RMS, .norms = 2, .adjust = chatglm_adjust,
      .names = {.qkv = "query_key_value", .o = "dense", .gate_up = "dense_h_to_4h", .down = "dense_4h_to_h"}, .switches = {{"add_qkv_bias", false, ON_QKV}, {"add_bias_linear", false, ON_QKVO | ON_MLP}}},
     {"minicpm", S(4096, 11008, 32, 32, 0, 0, 73448, 32768), IS_TIED, RMS, .norms = 2, .switches = {ATTENTION_BIAS}},
-    {"deepseek", S(2048, 10944, 28, 16, 0, 0, 102400, 4096), 0, RMS, .norms = 2, .experts = &deepseek_experts, .switches = {ATTENTION_BIAS}},
-    {"bailing_moe", S(2048, 5632, 28, 16, 4, 0, 126464, 32768), IS_FUSED_QKV, RMS, .norms = 2, .experts = &ling_experts, .names = {.qkv = "query_key_value", .o = "dense"}, .switches = {{"use_qkv_bias", false, ON_QKV}, {"use_bias", false, ON_O}}},
-    {"bailing_moe_v2", S(2048, 5120, 20, 16, 4, 128, 157184, 32768), IS_FUSED_QKV | HAS_ROUTER_BIAS_BUFFER, RMS, .norms = 2, .qk_norm = VRAM_QK_NORM_HEAD, .experts = &ling2_experts, .names = {.qkv = "query_key_value", .o = "dense"}, .switches = {{"use_qkv_bias", false, ON_QKV}, {"use_bias", false, ON_O}, {"use_qk_norm", true, ON_QK_NORM}}},
+    {"deepseek", S(2048, 10944, 28, 16, 0, 0, 102400, 4096), HAS_EXPERT_MODULES, RMS, .norms = 2, .experts = &deepseek_experts, .switches = {ATTENTION_BIAS}},
+    {"bailing_moe", S(2048, 5632, 28, 16, 4, 0, 126464, 32768), IS_FUSED_QKV | HAS_EXPERT_MODULES, RMS, .norms = 2, .experts = &ling_experts, .names = {.qkv = "query_key_value", .o = "dense"}, .switches = {{"use_qkv_bias", false, ON_QKV}, {"use_bias", false, ON_O}}},
+    {"bailing_moe_v2", S(2048, 5120, 20, 16, 4, 128, 157184, 32768), IS_FUSED_QKV | HAS_ROUTER_BIAS_BUFFER | HAS_EXPERT_MODULES, RMS, .norms = 2, .qk_norm = VRAM_QK_NORM_HEAD, .experts = &ling2_experts, .names = {.qkv = "query_key_value", .o = "dense"}, .switches = {{"use_qkv_bias", false, ON_QKV}, {"use_bias", false, ON_O}, {"use_qk_norm", true, ON_QK_NORM}}},
     {"mimo", S(4096, 11008, 36, 32, 8, 128, 151680, 32768), 0, RMS, .norms = 2, .switches = {ALWAYS(ON_QKV)}},
     {"qwen", S(4096, 22016, 32, 32, 0, 128, 151936, 8192), IS_FUSED_QKV | HAS_NO_KV_KEY, RMS, .norms = 2, .adjust = qwen_adjust, .names = {.qkv = "c_attn", .o = "c_proj", .gate = "w2", .up = "w1", .down = "c_proj"}, .switches = {ALWAYS(ON_QKV)}},
     {"step3p5", S(4096, 11264, 45, 64, 8, 128, 128896, 262144), HAS_ROUTER_BIAS, RMS, .norms = 2, .qk_norm = VRAM_QK_NORM_HEAD, .window = 512, .experts = &step_experts, .pattern = step_pattern, .special = step_special, .switches = {ALWAYS(ON_QK_NORM)}},
     {"nemotron-nas", S(8192, 28672, 80, 64, 8, 0, 128256, 131072), 0, RMS, .norms = 2, .special = nas_special, .switches = {ATTENTION_BIAS, MLP_BIAS}},
-    {"arctic", S(7168, 4864, 35, 56, 8, 0, 32000, 4096), 0, RMS, .norms = 2, .experts = &arctic_experts, .special = arctic_special},
+    {"arctic", S(7168, 4864, 35, 56, 8, 0, 32000, 4096), HAS_EXPERT_MODULES | HAS_LINEAR_ROUTER, RMS, .norms = 2, .names = {.gate = "w1", .up = "w3", .down = "w2"}, .experts = &arctic_experts, .special = arctic_special},
 };
 
 /* Other names of the same. */

@@ -45,7 +45,8 @@ enum {
     NEEDS_SWITCHED_WINDOW = 1 << 19, /* sliding_window counts only with use_sliding_window */
     IS_STACKED_AS_GATE = 1 << 20,    /* vram_stacked_names */
     IS_STACKED_AS_W = 1 << 21,
-    HAS_SHARED_FUSED = 1 << 22
+    HAS_SHARED_FUSED = 1 << 22,
+    HAS_EXPERT_MODULES = 1 << 23
 };
 
 /* What a layer is made of, by the lists and periods of configs. */
