@@ -214,6 +214,7 @@ vram_pass vram_pass_of(const vram_scenario *s, const vram_model *model, double b
     pass.width = lora ? (stored->scheme == VRAM_SCHEME_NONE && stored->block_bytes / stored->block == 4 ? 4 : 2) : wide_weights ? 4 : 2;
     pass.plain_width = pass.four_bit && s->lora.prepare_kbit ? 4 : pass.width;
     pass.input_gradient = gradients && (!lora || s->training.checkpointing == VRAM_CHECKPOINTING_FULL);
+    pass.stage = vram_stage_of(s, model);
     pass.workspace = 8519680; /* cuBLAS ":4096:2:16:8": 2 x 4 MiB + 8 x 16 KiB */
     return pass;
 }
@@ -230,6 +231,7 @@ int vram_stream_width(const vram_pass *pass) { return pass->plain_width; }
 
 void vram_block_embedding(const vram_pass *pass, vram_tape *t)
 {
+    if (vram_is_megatron(pass->scenario, pass->model)) { vram_megatron_embedding(pass, t); return; }
     block b = begin(pass, t, -1);
     vram_cell weight = vram_tape_parameter(t, SIZE(&b, {VRAM_SYMBOL_VOCABULARY, (double)pass->model->vocab}, {VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden}),
                                            pass->plain_width, pass->gradients && !pass->lora);
@@ -239,6 +241,7 @@ void vram_block_embedding(const vram_pass *pass, vram_tape *t)
 /* LlamaDecoderLayer */
 void vram_block_layer(const vram_pass *pass, int kind, bool input_gradient, vram_tape *t)
 {
+    if (vram_is_megatron(pass->scenario, pass->model) && !pass->lora) { vram_megatron_layer(pass, kind, t); return; }
     block b = begin(pass, t, kind);
     vram_cell weights = VRAM_NO_CELL, x = vram_tape_input(t, b.hidden, vram_stream_width(pass), VRAM_WHAT_HIDDEN_STATES, input_gradient);
     vram_cell normed = norm(&b, x);
@@ -254,11 +257,13 @@ void vram_block_layer(const vram_pass *pass, int kind, bool input_gradient, vram
  * accelerate's and DeepSpeed's. */
 bool vram_caller_keeps_logits(const vram_scenario *s)
 {
-    return s->parallel.engine == VRAM_PARALLEL_ENGINE_PLAIN || s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2 || s->parallel.engine == VRAM_PARALLEL_ENGINE_MEGATRON;
+    if (vram_is_megatron(s, &s->model)) return false;
+    return s->parallel.engine == VRAM_PARALLEL_ENGINE_PLAIN || s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2;
 }
 
 void vram_block_head(const vram_pass *pass, vram_tape *t)
 {
+    if (vram_is_megatron(pass->scenario, pass->model)) { vram_megatron_head(pass, t); return; }
     block b = begin(pass, t, -1);
     const vram_model *m = pass->model;
     vram_cell x = vram_tape_input(t, b.hidden, vram_stream_width(pass), VRAM_WHAT_HIDDEN_STATES, pass->gradients);
@@ -282,6 +287,7 @@ void vram_block_shared(const vram_pass *pass, vram_role role, unsigned phases, v
     const vram_model *m = pass->model;
     vram_entry *ids = vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_INPUT_IDS, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, phases);
     vram_times(vram_times(vram_times(ids, VRAM_SYMBOL_MICRO_BATCH, pass->batch), VRAM_SYMBOL_SEQUENCE, pass->tokens), VRAM_SYMBOL_BYTES, 8);
+    if (vram_is_megatron(pass->scenario, m)) vram_megatron_shared(pass, role, report);
     if (m->position != VRAM_POSITION_ROTARY) return;
     vram_entry *tables = vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_ROTARY_TABLES, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, phases);
     vram_times(vram_times(tables, VRAM_SYMBOL_COPIES, 2), VRAM_SYMBOL_SEQUENCE, pass->tokens);

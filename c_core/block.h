@@ -16,6 +16,7 @@ typedef struct {
     int plain_width;           /* of norms, embedding, head: fp32 after prepare_model_for_kbit_training */
     bool four_bit;
     double workspace;
+    vram_stage stage;          /* of the pipeline */
 } vram_pass;
 
 vram_pass vram_pass_of(const vram_scenario *scenario, const vram_model *model, double batch, double tokens, bool gradients);
@@ -24,6 +25,11 @@ vram_pass vram_pass_of(const vram_scenario *scenario, const vram_model *model, d
 void vram_block_embedding(const vram_pass *pass, vram_tape *tape);
 void vram_block_layer(const vram_pass *pass, int kind, bool input_gradient, vram_tape *tape);
 void vram_block_head(const vram_pass *pass, vram_tape *tape); /* last norm, head, loss */
+/* megatron.c: the same, divided over ranks */
+void vram_megatron_embedding(const vram_pass *pass, vram_tape *tape);
+void vram_megatron_layer(const vram_pass *pass, int kind, vram_tape *tape);
+void vram_megatron_shared(const vram_pass *pass, vram_role role, vram_report *report);
+void vram_megatron_head(const vram_pass *pass, vram_tape *tape);
 /* What the layers share: bytes of rotary tables and masks, made before the first layer */
 void vram_block_shared(const vram_pass *pass, vram_role role, unsigned phases, vram_report *report);
 bool vram_caller_keeps_logits(const vram_scenario *scenario);

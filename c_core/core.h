@@ -186,6 +186,11 @@ void vram_kv_cache(const vram_scenario *scenario, const vram_model *model, vram_
 
 /* Parameters of the model on the fullest GPU after tensor, expert and pipeline parallelism (before ZeRO). `linear_only`: those of linear layers. */
 double vram_rank_params(const vram_scenario *scenario, const vram_model *model);
+/* What a stage of the pipeline runs: the one that is taken for the fullest */
+typedef struct { int64_t layers; double in_flight; /* micro-batches whose activations it holds, of all its layers */ bool embedding, head; } vram_stage;
+vram_stage vram_stage_of(const vram_scenario *scenario, const vram_model *model);
+bool vram_is_megatron(const vram_scenario *scenario, const vram_model *model); /* its layers run as Megatron's do: tensors divided over ranks, fused */
+double vram_rank_expert_params(const vram_scenario *scenario, const vram_model *model); /* those of vram_rank_params that are experts' */
 vram_tensor vram_rank_tensor(const vram_scenario *scenario, const vram_model *model, const vram_tensor *tensor);
 /* Rows or columns of a tensor on one GPU, its copies (experts) on one GPU, layers of its kind on the fullest stage */
 double vram_rank_tensor_params(const vram_scenario *scenario, const vram_model *model, const vram_tensor *tensor);

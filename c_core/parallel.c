@@ -7,10 +7,48 @@
  * Source: Shoeybi et al. 2019 (arXiv 1909.08053). */
 #include "core.h"
 
+#include <string.h>
+
 static double share(double whole, double ranks) { return vram_ceil_div(whole, ranks); }
 
 /* Heads that one rank keeps of `heads`, never less than one. */
 static double heads_of_rank(double heads, double ranks) { return ranks >= heads ? 1 : share(heads, ranks); }
+
+bool vram_is_megatron(const vram_scenario *s, const vram_model *m)
+{
+    return s->parallel.engine == VRAM_PARALLEL_ENGINE_MEGATRON || s->parallel.tensor > 1 || s->parallel.context > 1 || strcmp(m->model_type, "megatron") == 0;
+}
+
+/* One forward, one backward (Narayanan et al. 2021, arXiv 2104.04473): stage r of p holds p - r micro-batches; with v chunks a stage (interleaved)
+ * 2 (p - r - 1) + (v - 1) p + 1 chunks are warmed up before the first backward. */
+static double in_flight(const vram_scenario *s, double rank)
+{
+    double p = (double)s->parallel.pipeline, v = (double)s->parallel.virtual_pipeline, batches = (double)s->training.gradient_accumulation;
+    if (v <= 1) return vram_min(batches, p - rank);
+    return vram_min(batches * v, 2 * (p - rank - 1) + (v - 1) * p + 1) / v;
+}
+
+/* The first stage holds more micro-batches, the last the logits: the rule of Korthikanti et al. (arXiv 2205.05198) says which is more. */
+vram_stage vram_stage_of(const vram_scenario *s, const vram_model *m)
+{
+    double p = (double)s->parallel.pipeline, tp = (double)s->parallel.tensor, h = (double)m->hidden, heads = 0;
+    vram_stage whole = {(int64_t)vram_ceil_div((double)m->layers, p), 1, true, true};
+    if (p <= 1 || s->task == VRAM_TASK_INFERENCE) return whole;
+    for (int i = 0; i < m->kinds; i++) heads = vram_max(heads, (double)m->kind[i].attention.heads);
+    double scores = s->training.attention == VRAM_ATTENTION_EAGER ? 5 * heads * (double)s->training.sequence_length : 0;
+    double kept = s->training.checkpointing == VRAM_CHECKPOINTING_FULL ? 2 * h : (s->parallel.sequence ? 34 * h / tp : 10 * h + 24 * h / tp) + scores / tp;
+    double first = in_flight(s, 0), last = in_flight(s, p - 1);
+    bool is_first = kept * (double)whole.layers * (first - last) >= 10 * (double)m->vocab / tp;
+    return (vram_stage){whole.layers, is_first ? first : last, is_first, !is_first};
+}
+
+/* Is the row on the stage? A tied head is the embedding's copy. */
+static bool on_stage(const vram_stage *stage, const vram_model *m, const vram_tensor *t)
+{
+    if (t->kind >= 0 || (stage->embedding && stage->head)) return true;
+    bool table = t->part == VRAM_PART_EMBEDDING && t->shard == VRAM_SHARD_VOCABULARY;
+    return t->part == VRAM_PART_EMBEDDING ? stage->embedding || (m->tied && table) : stage->head;
+}
 
 vram_tensor vram_rank_tensor(const vram_scenario *s, const vram_model *model, const vram_tensor *t)
 {
@@ -34,7 +72,9 @@ vram_tensor vram_rank_tensor(const vram_scenario *s, const vram_model *model, co
     }
     case VRAM_SHARD_NONE: break;
     }
+    vram_stage stage = vram_stage_of(s, model);
     if (t->kind >= 0) mine.layers = (int64_t)share((double)t->layers, (double)s->parallel.pipeline);
+    else if (!on_stage(&stage, model, t)) mine.layers = 0;
     mine.copies = (int64_t)copies;
     mine.rows = (int64_t)rows;
     mine.columns = (int64_t)columns;
@@ -53,5 +93,13 @@ double vram_rank_params(const vram_scenario *s, const vram_model *model)
     if (model->params_override > 0) return share(model->params_override, (double)(s->parallel.tensor * s->parallel.pipeline));
     for (int i = 0; i < model->tensors; i++)
         if (!model->tensor[i].buffer) sum += vram_rank_tensor_params(s, model, &model->tensor[i]);
+    return sum;
+}
+
+double vram_rank_expert_params(const vram_scenario *s, const vram_model *model)
+{
+    double sum = 0;
+    for (int i = 0; i < model->tensors; i++)
+        if (model->tensor[i].part == VRAM_PART_EXPERT && !model->tensor[i].buffer) sum += vram_rank_tensor_params(s, model, &model->tensor[i]);
     return sum;
 }

@@ -158,32 +158,43 @@ static bool gradients_stay(const vram_sharding *g, int place)
     return g == NULL || g->gradients == VRAM_GRADIENTS_STAND || (g->gradients == VRAM_GRADIENTS_UNIT && place < 0);
 }
 
-static void climb_forward(const vram_pass *pass, const vram_sharding *g, const piece layer[], const piece *embedding, const piece *head, summit *s)
+/* What the layers keep for the other micro-batches of a pipeline */
+static double others_in_flight(const vram_pass *pass, const piece layer[])
 {
     double kept = 0;
-    candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, EMBEDDING, embedding->rise[FORWARD]);
-    for (int64_t i = 0; i < pass->model->layers; i++) {
+    for (int64_t i = 0; i < pass->stage.layers; i++) kept += layer[variant_of(pass, i)].kept_later;
+    return kept * (pass->stage.in_flight - 1);
+}
+
+static void climb_forward(const vram_pass *pass, const vram_sharding *g, const piece layer[], const piece *embedding, const piece *head, summit *s)
+{
+    double kept = others_in_flight(pass, layer);
+    if (pass->stage.embedding) candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, EMBEDDING, kept + embedding->rise[FORWARD]);
+    for (int64_t i = 0; i < pass->stage.layers; i++) {
         const piece *p = &layer[variant_of(pass, i)];
         candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, (int)i, kept + p->rise[FORWARD]);
         kept += p->kept;
     }
-    candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, HEAD, kept + head->rise[FORWARD]);
-    candidate(s, g, LOSS, VRAM_MOMENT_LOSS, HEAD, kept + head->rise[LOSS]);
+    if (pass->stage.head) {
+        candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, HEAD, kept + head->rise[FORWARD]);
+        candidate(s, g, LOSS, VRAM_MOMENT_LOSS, HEAD, kept + head->rise[LOSS]);
+    } else candidate(s, NULL, LOSS, VRAM_MOMENT_FORWARD, s->place[FORWARD], s->bytes[FORWARD]); /* that of another stage */
 }
 
 static void climb_backward(const vram_pass *pass, const vram_sharding *g, const piece layer[], const piece *embedding, const piece *head, summit *s)
 {
-    double later = 0, gradients = gradients_stay(g, HEAD) ? head->gradients : 0;
-    for (int64_t i = 0; i < pass->model->layers; i++) later += layer[variant_of(pass, i)].kept_later;
-    if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_START, HEAD, later + head->start);
-    candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, HEAD, later + head->rise[BACKWARD]);
-    for (int64_t i = pass->model->layers - 1; i >= 0; i--) {
+    double later = others_in_flight(pass, layer), gradients = pass->stage.head && gradients_stay(g, HEAD) ? head->gradients : 0;
+    for (int64_t i = 0; i < pass->stage.layers; i++) later += layer[variant_of(pass, i)].kept_later;
+    if (g != NULL && pass->stage.head) candidate(s, g, BACKWARD, VRAM_MOMENT_START, HEAD, later + head->start);
+    if (pass->stage.head) candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, HEAD, later + head->rise[BACKWARD]);
+    for (int64_t i = pass->stage.layers - 1; i >= 0; i--) {
         const piece *p = &layer[variant_of(pass, i)];
         later -= p->kept_later;
         candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, (int)i, later + gradients + p->rise[BACKWARD]);
         if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_REDUCE, (int)i, later + gradients + p->after);
         if (gradients_stay(g, (int)i)) gradients += p->gradients;
     }
+    if (!pass->stage.embedding) return;
     candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, EMBEDDING, gradients + embedding->rise[BACKWARD]);
     if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_REDUCE, EMBEDDING, gradients + embedding->after);
     if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_EPILOGUE, EMBEDDING, 0);
@@ -236,7 +247,7 @@ static void collect(collection *c, const vram_tape *t, const uint64_t set[], int
 static void count_layers(const vram_pass *pass, int variant, int place, double *before, double *behind)
 {
     *before = *behind = 0;
-    for (int64_t i = 0; i < pass->model->layers; i++) {
+    for (int64_t i = 0; i < pass->stage.layers; i++) {
         if (variant_of(pass, i) != variant) continue;
         bool earlier = place == HEAD || (place != EMBEDDING && i < place);
         if (earlier) ++*before;
@@ -251,14 +262,18 @@ static void collect_variant(walker *w, const summit *s, int variant, collection 
     for (int moment = 0; moment < MOMENTS; moment++) {
         int place = s->place[moment];
         double before, behind;
+        if (variant >= 0) {
+            count_layers(w->pass, variant, EMBEDDING, &before, &behind);
+            collect(c, &w->tape, w->sets.kept_later, moment, behind * (w->pass->stage.in_flight - 1));
+        }
         if (s->moment[moment] == VRAM_MOMENT_EPILOGUE) continue;
         bool here = variant < 0 ? place == variant : place >= 0 && variant_of(w->pass, place) == variant;
-        if (here) collect(c, &w->tape, s->moment[moment] == VRAM_MOMENT_REDUCE ? w->sets.after : s->moment[moment] == VRAM_MOMENT_START ? w->sets.start : w->sets.top[moment], moment, 1);
+        if (here) collect(c, &w->tape, s->moment[moment] == VRAM_MOMENT_REDUCE ? w->sets.after : s->moment[moment] == VRAM_MOMENT_START ? w->sets.start : w->sets.top[s->moment[moment] == VRAM_MOMENT_FORWARD ? FORWARD : moment], moment, 1);
         if (variant >= 0) {
             count_layers(w->pass, variant, place, &before, &behind);
             collect(c, &w->tape, moment == BACKWARD ? w->sets.kept_later : w->sets.kept, moment, before);
             if (moment == BACKWARD && gradients_stay(w->sharding, 0)) collect(c, &w->tape, w->sets.gradients, moment, behind);
-        } else if (variant == HEAD && moment == BACKWARD && place != HEAD && gradients_stay(w->sharding, HEAD)) {
+        } else if (variant == HEAD && w->pass->stage.head && moment == BACKWARD && place != HEAD && gradients_stay(w->sharding, HEAD)) {
             collect(c, &w->tape, w->sets.gradients, moment, 1);
         }
     }
@@ -329,7 +344,7 @@ void vram_replay_step(const vram_pass *pass, vram_role role, vram_replay *replay
     w.sharding = g;
     w.accumulate = g == NULL || g->gradients == VRAM_GRADIENTS_STAND ? replay->gradients_stand : g->gradients == VRAM_GRADIENTS_PASS;
     w.recompute = pass->scenario->training.checkpointing == VRAM_CHECKPOINTING_FULL;
-    for (int64_t i = 0; i < pass->model->layers; i++) {
+    for (int64_t i = 0; i < pass->stage.layers; i++) {
         int variant = variant_of(pass, i);
         if (!used[variant]) run_piece(&w, variant, &layer[variant]);
         used[variant] = true;

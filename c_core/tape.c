@@ -563,3 +563,67 @@ vram_cell vram_op_cross_entropy(vram_tape *t, vram_cell logits, vram_cell labels
     end(t, op);
     return y;
 }
+
+/* ---------------------------------------------------------------------------------------------------------- Megatron -- */
+
+static vram_cell sized(vram_tape *t, vram_size size, vram_cell like, vram_what what)
+{
+    vram_cell c = cell(t, size, vram_width(t, like), what);
+    make(t, c);
+    return c;
+}
+
+/* ColumnParallelLinear and RowParallelLinear with sequence parallelism: the input is gathered for the product and gathered anew in backward,
+ * the output is scattered. Source: megatron/core/tensor_parallel/layers.py (LinearWithGradAccumulationAndAsyncCommunication). */
+vram_cell vram_op_linear_parallel(vram_tape *t, vram_cell x, vram_size gathered, vram_size partial, vram_size out, vram_what what)
+{
+    vram_tape_op *op = begin1(t, x);
+    bool gathers = gathered != t->cell[x].shape, scatters = partial != out;
+    save(t, op, x);
+    vram_cell whole = gathers ? sized(t, gathered, x, VRAM_WHAT_GATHERED_INPUT) : VRAM_NO_CELL, parts = scatters ? sized(t, partial, x, VRAM_WHAT_UNSCATTERED_OUTPUT) : VRAM_NO_CELL;
+    workspace(t, t->workspace);
+    vram_cell y = output(t, op, out, vram_width(t, x), what);
+    if (scatters) drop(t, parts);
+    if (gathers) drop(t, whole);
+    backward(t, op);
+    if (op->grad) {
+        vram_cell above = scatters ? sized(t, partial, x, VRAM_WHAT_ACTIVATION_GRADIENT) : VRAM_NO_CELL;
+        vram_cell again = gathers ? sized(t, gathered, x, VRAM_WHAT_GATHERED_INPUT) : VRAM_NO_CELL, inner = gathers ? sized(t, gathered, x, VRAM_WHAT_ACTIVATION_GRADIENT) : VRAM_NO_CELL;
+        vram_cell g = make_gradient(t, x, vram_width(t, x));
+        workspace(t, t->workspace);
+        if (gathers) { drop(t, inner); drop(t, again); }
+        if (scatters) drop(t, above);
+        give(t, 0, g);
+    }
+    end(t, op);
+    return y;
+}
+
+vram_cell vram_op_resized(vram_tape *t, vram_cell x, vram_size out, bool saves, vram_what what)
+{
+    vram_tape_op *op = begin1(t, x);
+    if (saves) save(t, op, x);
+    vram_cell y = output(t, op, out, vram_width(t, x), what);
+    backward(t, op);
+    if (op->grad) give(t, 0, make_gradient(t, x, vram_width(t, x)));
+    end(t, op);
+    return y;
+}
+
+/* Source: megatron/core/tensor_parallel/cross_entropy.py: exp and division in place, the gradient in the same place */
+vram_cell vram_op_cross_entropy_over(vram_tape *t, vram_cell logits, vram_cell labels)
+{
+    vram_tape_op *op = begin2(t, logits, labels);
+    op->root = true;
+    save(t, op, logits);
+    save(t, op, labels);
+    backward(t, op);
+    if (op->grad) {
+        vram_cell g = gradient_like(t, logits, vram_width(t, logits));
+        drop(t, logits);
+        make(t, g);
+        give(t, 0, g);
+    }
+    end(t, op);
+    return logits;
+}

@@ -59,7 +59,11 @@ static bool is_deepspeed(const trainer *r) { return r->sharding != NULL && r->s-
 /* Of so many parameters on this rank, when a stage of ZeRO divides them */
 static double share(const trainer *r, double params, int64_t stage)
 {
-    return is_fsdp(r) && params == r->params ? r->sharding->trained_shard : vram_ceil_div(params, ranks_from(r->s, stage));
+    double ranks = ranks_from(r->s, stage), experts = ranks > 1 && !r->lora && r->s->parallel.expert > 1 && params == r->params ? vram_rank_expert_params(r->s, r->m) : 0;
+    if (is_fsdp(r) && params == r->params) return r->sharding->trained_shard;
+    if (experts <= 0) return vram_ceil_div(params, ranks);
+    double groups = ranks * (double)r->s->parallel.tensor * (double)r->s->parallel.context, of_experts = (double)r->s->parallel.expert * (double)r->s->parallel.expert_tensor;
+    return vram_ceil_div(params - experts, ranks) + vram_ceil_div(experts, vram_max(1, groups / of_experts)); /* experts have fewer copies to share with */
 }
 
 /* N parameters x bytes, divided by the ranks of ZeRO from a stage on */

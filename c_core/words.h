@@ -46,7 +46,7 @@
     X(REDUCE_SCATTER_INPUT, "reduce_scatter_input") X(REDUCE_SCATTER_OUTPUT, "reduce_scatter_output")                     \
     X(REDUCE_BUCKET, "reduce_bucket") X(OWN_GRADIENTS, "own_gradients") X(GRADIENT_NORM, "gradient_norm")                 \
     X(FLAT_GRADIENTS, "flat_gradients") X(PERSISTENT_WEIGHTS, "persistent_weights") X(STAGING_BUFFER, "staging_buffer")   \
-    X(TIED_GRADIENT, "tied_gradient") X(UNREDUCED, "unreduced") X(FLAT_WEIGHTS, "flat_weights")                                                     \
+    X(TIED_GRADIENT, "tied_gradient") X(UNREDUCED, "unreduced") X(FLAT_WEIGHTS, "flat_weights") X(GATHERED_INPUT, "gathered_input") X(UNSCATTERED_OUTPUT, "unscattered_output")                                                     \
     /* engine.c, gpu.c */                                                                                               \
     X(CUDA_CONTEXT, "cuda_context") X(ALLOCATOR_CACHE, "allocator_cache") X(ALLOCATOR_ROUNDING, "allocator_rounding")
 

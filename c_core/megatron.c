@@ -1,0 +1,155 @@
+/* megatron.c -- a layer, the embedding and the head as Megatron Core runs them: divided over t ranks of tensor parallelism, sequences over
+ * ranks of context parallelism; with sequence parallelism what stands between the divided products is divided, too.
+ *
+ * Saved of a layer, in 16 bit (s b h each): norm's input 2, its output (the product's input) 2, q k v 6/t, softmax and its dropout 5 a s / h / t,
+ * attention's output 2/t, dropout's mask 1, and for the MLP 2 + 2 + 8/t + 8/t + 1: Korthikanti et al. 2022 (arXiv 2205.05198), table 2.
+ * Source: megatron/core/transformer (transformer_layer.py, attention.py, dot_product_attention.py, mlp.py, moe/), tensor_parallel/. */
+#include "block.h"
+
+#include <stddef.h>
+#include <string.h>
+
+typedef struct {
+    const vram_pass *pass;
+    vram_tape *t;
+    const vram_layer *layer;
+    double batch, tokens, ranks; /* tokens of this rank of context parallelism */
+    vram_size stream, full;    /* s b h between the products (divided with sequence parallelism), and gathered */
+    vram_size rows;
+} mega;
+
+#define SIZE(m, ...) vram_tape_size((m)->t, (int)(sizeof(((const vram_factor[]){__VA_ARGS__})) / sizeof(vram_factor)), (const vram_factor[]){__VA_ARGS__})
+#define TOKENS(m) {VRAM_SYMBOL_MICRO_BATCH, (m)->batch}, {VRAM_SYMBOL_SEQUENCE, (m)->tokens}
+
+static mega begin(const vram_pass *pass, vram_tape *t, int kind)
+{
+    const vram_scenario *s = pass->scenario;
+    vram_tape_clear(t, false, 0); /* the workspaces are kept: vram_megatron_shared() */
+    mega m = {.pass = pass, .t = t, .layer = kind < 0 ? NULL : &pass->model->kind[kind], .batch = pass->batch, .ranks = (double)s->parallel.tensor};
+    m.tokens = vram_ceil_div(pass->tokens, (double)s->parallel.context);
+    m.full = SIZE(&m, TOKENS(&m), {VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden});
+    bool divided = s->parallel.sequence && m.ranks > 1;
+    vram_factor part = {VRAM_SYMBOL_SEQUENCE, vram_ceil_div(m.tokens, divided ? m.ranks : 1)}, batch = {VRAM_SYMBOL_MICRO_BATCH, m.batch};
+    m.stream = divided ? SIZE(&m, batch, part, {VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden}) : m.full;
+    m.rows = SIZE(&m, batch, part);
+    return m;
+}
+
+static void finish(mega *m, vram_cell y)
+{
+    m->t->output = y;
+    if (y >= 0) m->t->cell[m->t->cell[y].base].last_use = -1; /* the next piece holds it */
+}
+
+static vram_size wide(const mega *m, vram_symbol symbol, double width) { return SIZE(m, TOKENS(m), {symbol, width}); }
+
+static vram_cell norm(const mega *m, vram_cell x)
+{
+    vram_cell weight = vram_tape_parameter(m->t, SIZE(m, {VRAM_SYMBOL_WIDTH, (double)m->pass->model->hidden}), 2, true);
+    return vram_op_layer_norm(m->t, x, weight, VRAM_NO_CELL, m->rows, VRAM_WHAT_NORM_OUTPUT);
+}
+
+static double dropout(const mega *m, double of_config) { return m->pass->scenario->training.dropout >= 0 ? m->pass->scenario->training.dropout : of_config; }
+
+/* The layer's sum: dropout, then the stream added (bias_dropout_add) */
+static vram_cell add(const mega *m, vram_cell stream, vram_cell x)
+{
+    vram_cell dropped = vram_op_dropout(m->t, x, dropout(m, m->pass->model->resid_dropout), VRAM_WHAT_HIDDEN_STATES);
+    return vram_op_add(m->t, stream, dropped, VRAM_WHAT_HIDDEN_STATES);
+}
+
+static vram_cell attention(const mega *m, vram_cell x)
+{
+    const vram_attention *a = &m->layer->attention;
+    vram_tape *t = m->t;
+    double heads = vram_ceil_div((double)a->heads, m->ranks), kv = vram_kv_heads_on_rank((double)a->kv_heads, m->ranks), d = (double)a->head_dim, s = m->tokens;
+    double all = s * (double)m->pass->scenario->parallel.context; /* keys of the other ranks pass by, one rank's at a time */
+    vram_size q_size = SIZE(m, TOKENS(m), {VRAM_SYMBOL_HEADS, heads}, {VRAM_SYMBOL_HEAD_DIM, d}), kv_size = SIZE(m, TOKENS(m), {VRAM_SYMBOL_KV_HEADS, kv}, {VRAM_SYMBOL_HEAD_DIM, d});
+    vram_size parts[3] = {q_size, kv_size, kv_size}, fused = wide(m, VRAM_SYMBOL_WIDTH, (heads + 2 * kv) * d);
+    vram_cell qkv[3], mixed = vram_op_linear_parallel(t, x, m->full, fused, fused, VRAM_WHAT_QUERY);
+    vram_op_split(t, mixed, 3, parts, qkv);
+    vram_cell y;
+    if (m->pass->scenario->training.attention == VRAM_ATTENTION_EAGER && m->pass->scenario->training.checkpointing != VRAM_CHECKPOINTING_SELECTIVE) {
+        vram_size scores = SIZE(m, {VRAM_SYMBOL_MICRO_BATCH, m->batch}, {VRAM_SYMBOL_HEADS, heads}, {VRAM_SYMBOL_SEQUENCE, s}, {VRAM_SYMBOL_KEYS, all});
+        vram_cell keys = kv != heads ? vram_op_repeat(t, qkv[1], q_size, VRAM_WHAT_REPEATED_KEYS) : qkv[1], values = kv != heads ? vram_op_repeat(t, qkv[2], q_size, VRAM_WHAT_REPEATED_VALUES) : qkv[2];
+        vram_cell probabilities = vram_op_softmax(t, vram_op_matmul(t, qkv[0], keys, scores, VRAM_WHAT_ATTENTION_SCORES), VRAM_WHAT_ATTENTION_PROBABILITIES);
+        vram_cell dropped = vram_op_dropout(t, probabilities, dropout(m, m->pass->model->attention_dropout), VRAM_WHAT_ATTENTION_PROBABILITIES);
+        y = vram_op_copy(t, vram_op_matmul(t, dropped, values, q_size, VRAM_WHAT_ATTENTION_OUTPUT), q_size, VRAM_WHAT_ATTENTION_OUTPUT);
+    } else {
+        vram_flash_sizes sizes = {.grouped = kv != heads, .out = q_size, .dk_heads = q_size, .dv_heads = q_size, .dq_sum = q_size};
+        sizes.statistics = sizes.delta = SIZE(m, TOKENS(m), {VRAM_SYMBOL_HEADS, heads});
+        y = vram_op_flash(t, qkv[0], qkv[1], qkv[2], &sizes);
+    }
+    return vram_op_linear_parallel(t, y, t->cell[y].shape, m->full, m->stream, VRAM_WHAT_ATTENTION_PROJECTION);
+}
+
+/* fc1, the activation (one kernel with the gate), fc2 */
+static vram_cell mlp(const mega *m, vram_cell x, double width, double copies, vram_size gathered, vram_size out)
+{
+    double f = vram_ceil_div(width, m->ranks), gate = m->layer->ffn.type == VRAM_FFN_GATED ? 2 : 1;
+    vram_factor batch = {VRAM_SYMBOL_MICRO_BATCH, m->batch * copies}, sequence = {VRAM_SYMBOL_SEQUENCE, m->tokens};
+    vram_size wide_size = SIZE(m, batch, sequence, {VRAM_SYMBOL_INTERMEDIATE, gate * f}), inner = SIZE(m, batch, sequence, {VRAM_SYMBOL_INTERMEDIATE, f});
+    vram_cell up = vram_op_linear_parallel(m->t, x, gathered, wide_size, wide_size, VRAM_WHAT_UP);
+    vram_cell active = vram_op_resized(m->t, up, inner, true, VRAM_WHAT_ACTIVATION);
+    return vram_op_linear_parallel(m->t, active, inner, gathered, out, VRAM_WHAT_MLP_OUTPUT);
+}
+
+/* Tokens are copied for each of their experts, go through them, and are summed with the router's weights. */
+static vram_cell experts(const mega *m, vram_cell x)
+{
+    const vram_ffn *f = &m->layer->ffn;
+    double k = (double)f->experts_per_token;
+    vram_size chosen = SIZE(m, {VRAM_SYMBOL_MICRO_BATCH, m->batch}, {VRAM_SYMBOL_SEQUENCE, m->tokens}, {VRAM_SYMBOL_EXPERTS_PER_TOKEN, k}, {VRAM_SYMBOL_HIDDEN, (double)m->pass->model->hidden});
+    vram_cell router = vram_op_cast(m->t, vram_op_resized(m->t, x, wide(m, VRAM_SYMBOL_EXPERTS, (double)f->experts), true, VRAM_WHAT_EXPERT_ORDER), 4, VRAM_WHAT_EXPERT_ORDER);
+    vram_cell weights = vram_op_softmax(m->t, router, VRAM_WHAT_EXPERT_ORDER);
+    vram_cell permuted = vram_op_resized(m->t, x, chosen, false, VRAM_WHAT_EXPERT_ACTIVATIONS);
+    vram_cell y = vram_op_resized(m->t, mlp(m, permuted, (double)f->expert_width, k, chosen, chosen), m->stream, true, VRAM_WHAT_MLP_OUTPUT);
+    if (f->shared_width > 0) y = vram_op_add(m->t, y, mlp(m, x, (double)f->shared_width, 1, m->full, m->stream), VRAM_WHAT_MLP_OUTPUT);
+    vram_tape_hold(m->t, weights);
+    return y;
+}
+
+void vram_megatron_embedding(const vram_pass *pass, vram_tape *t)
+{
+    mega m = begin(pass, t, -1);
+    double words = vram_ceil_div((double)pass->model->vocab, m.ranks);
+    vram_cell table = vram_tape_parameter(t, SIZE(&m, {VRAM_SYMBOL_VOCABULARY, words}, {VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden}), pass->plain_width, pass->gradients && !pass->lora);
+    vram_cell y = vram_op_embedding(t, table, m.stream, pass->plain_width, VRAM_WHAT_HIDDEN_STATES);
+    finish(&m, vram_op_dropout(t, y, dropout(&m, pass->model->embedding_dropout), VRAM_WHAT_HIDDEN_STATES));
+}
+
+void vram_megatron_layer(const vram_pass *pass, int kind, vram_tape *t)
+{
+    mega m = begin(pass, t, kind);
+    vram_cell x = vram_tape_input(t, m.stream, 2, VRAM_WHAT_HIDDEN_STATES, true);
+    vram_cell middle = add(&m, x, attention(&m, norm(&m, x)));
+    vram_cell second = norm(&m, middle);
+    vram_cell out = m.layer->ffn.experts > 0 ? experts(&m, second) : mlp(&m, second, (double)m.layer->ffn.width, 1, m.full, m.stream);
+    finish(&m, add(&m, middle, out));
+}
+
+void vram_megatron_head(const vram_pass *pass, vram_tape *t)
+{
+    mega m = begin(pass, t, -1);
+    vram_cell x = vram_tape_input(t, m.stream, 2, VRAM_WHAT_HIDDEN_STATES, pass->gradients);
+    vram_size words = wide(&m, VRAM_SYMBOL_VOCABULARY, vram_ceil_div((double)pass->model->vocab, m.ranks));
+    vram_cell logits = vram_op_linear_parallel(t, norm(&m, x), m.full, words, words, VRAM_WHAT_LOGITS);
+    t->cell[logits].component = VRAM_COMPONENT_LOGITS;
+    vram_tape_mark(t);
+    vram_cell labels = vram_tape_outside(t, m.rows, 8, VRAM_WHAT_LABELS);
+    vram_cell wide_logits = vram_op_cast(t, logits, 4, VRAM_WHAT_LOGITS_FP32);
+    t->cell[wide_logits].component = VRAM_COMPONENT_LOGITS;
+    bool own = pass->scenario->parallel.engine == VRAM_PARALLEL_ENGINE_MEGATRON || strcmp(pass->model->model_type, "megatron") == 0;
+    if (own) vram_op_cross_entropy_over(t, wide_logits, labels);
+    else vram_op_cross_entropy(t, wide_logits, labels); /* PyTorch's, of divided logits (loss_parallel) */
+    vram_tape_hold(t, logits);
+    finish(&m, VRAM_NO_CELL);
+}
+
+/* cuBLAS's workspaces, one for forward and one for autograd's thread, kept from the first product on by the PyTorch that Megatron's logs are
+ * from. Source: aten/src/ATen/cuda/CublasHandlePool.cpp (parseChosenWorkspaceSize: 32 MiB on Hopper, else 8 x 1 MiB + 128 KiB). */
+void vram_megatron_shared(const vram_pass *pass, vram_role role, vram_report *report)
+{
+    vram_entry *e = vram_add(report, role, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_CUBLAS_WORKSPACE, VRAM_MODELLED, VRAM_SOURCE_MEGATRON, report->phases);
+    vram_times(vram_times(e, VRAM_SYMBOL_COPIES, 2), VRAM_SYMBOL_BYTES, pass->scenario->gpu.compute_capability >= 9 ? 33554432 : 8519680);
+}
