@@ -69,9 +69,9 @@ PRESETS := $(wildcard presets/gpus.json presets/models/*.json presets/scenarios/
 # the list of files is a prerequisite too: a preset that went away must leave the bundle
 build/presets.list: FORCE
 	@mkdir -p build; printf '%s\n' $(PRESETS) | cmp -s - $@ || printf '%s\n' $(PRESETS) > $@
-build/presets.json build/presets.c &: tools/bundle.py build/presets.list $(PRESETS)
+build/presets.json build/presets.c &: c_core/embed_presets.py build/presets.list $(PRESETS)
 	@$(SAY)
-	$(Q)python3 tools/bundle.py presets build/presets.json build/presets.c
+	$(Q)python3 c_core/embed_presets.py presets build/presets.json build/presets.c
 
 build/vram: $(call objects,native,$(NATIVE)) build/obj/native/presets.o
 	@$(SAY)
@@ -110,9 +110,9 @@ web/node_modules/puppeteer-core/package.json: web/package-lock.json
 	@$(SAY)
 	$(Q)cd web && npm ci --no-audit --no-fund --loglevel=error && touch node_modules/.package-lock.json node_modules/puppeteer-core/package.json
 # how right the estimates are, for the page to say
-build/accuracy.json: tools/accuracy.py build/vram $(wildcard tests/cases/measured/*)
+build/accuracy.json: tests/cases/accuracy.py build/vram $(wildcard tests/cases/measured/*)
 	@$(SAY)
-	$(Q)python3 tools/accuracy.py $@
+	$(Q)python3 tests/cases/accuracy.py $@
 build/index.html: build/vram.wasm build/presets.json build/accuracy.json web/node_modules/.package-lock.json $(WEB)
 	@$(SAY)
 	$(Q)node web/build.mjs --wasm build/vram.wasm --presets build/presets.json --accuracy build/accuracy.json --out build
@@ -152,7 +152,7 @@ fuzz: build/test/fuzz
 	cd build && test/fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=16384 -timeout=10 fuzz-corpus ../tests/fuzz/corpus
 
 accuracy: build/vram
-	@python3 tools/accuracy.py README.md
+	@python3 tests/cases/accuracy.py README.md
 
 # keeps build/cjson, which comes over the network
 clean:

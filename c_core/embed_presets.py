@@ -35,7 +35,7 @@ def main():
         json.dump(bundle, file, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     text = json.dumps(bundle, separators=(",", ":"), allow_nan=False).encode("ascii")  # ASCII: each byte fits any char
     with open(out_c, "w", encoding="ascii") as file:
-        file.write("/* made by tools/bundle.py from presets/ */\n#include <stddef.h>\n"
+        file.write("/* made by c_core/embed_presets.py from presets/ */\n#include <stddef.h>\n"
                    "extern const char vram_presets[];\nextern const size_t vram_presets_bytes;\n"
                    f"const size_t vram_presets_bytes = {len(text)};\nconst char vram_presets[] = {{\n")
         for start in range(0, len(text), 32):
