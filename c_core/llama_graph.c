@@ -14,7 +14,7 @@ enum {
     K_IDS, V_IDS, MASK, K_ROTATION, V_ROTATION,
     WINDOW_K_IDS, WINDOW_V_IDS, WINDOW_MASK, WINDOW_K_ROTATION, WINDOW_V_ROTATION,
     STATE_IDS, OTHER_STATE_IDS, QUERY_SCALES, ROTARY_FACTORS, LAYER_INPUTS,
-    INDEX_IDS, INDEX_MASK, INDEX_ROTATION
+    INDEX_IDS, INDEX_MASK, INDEX_ROTATION, LEARNED_POSITIONS
 };
 
 /* How a family departs from Llama */
@@ -42,26 +42,51 @@ enum {
     SCALED_QUERIES = 1 << 23,    /* queries without rotation are scaled by their position (Llama 4) */
     PICK_AFTER_NORM = 1 << 21,   /* or after the last norm */
     FOUR_POSITIONS = 1 << 22,    /* four numbers a token (Qwen3.5's multimodal rotation) */
-    PICK_AFTER_SUM = 1 << 20     /* rows are picked once the mixer has been added (Falcon-H1) */
+    PICK_AFTER_SUM = 1 << 20,    /* rows are picked once the mixer has been added (Falcon-H1) */
+    ATTENTION_FIRST = 1 << 24,   /* parallel blocks: attention is projected before the MLP (Phi) */
+    ADD_ATTENTION_TO_STREAM = 1 << 25, /* parallel blocks: attention and stream are added first (StableLM) */
+    PICK_BEFORE_NORM = 1 << 26   /* parallel blocks: the MLP's own norm sees only the rows picked (GPT-NeoX) */
 };
 
+/* by the beginning of model_type; the first that fits */
 typedef struct { const char *type; unsigned traits; } family;
 static const family families[] = {
-    {"cohere", ADD_FFN_TO_STREAM}, {"cohere2", ADD_FFN_TO_STREAM | ROPE_IN_WINDOWS}, {"exaone4", ROPE_IN_WINDOWS}, {"smollm3", ROPE_3_OF_4},
-    {"granitemoehybrid", NO_ROPE | SCALED_EMBEDDINGS}, {"jamba", NO_ROPE | PLAIN_WEIGHTS | MIXER_IN_STREAM}, {"falcon_mamba", BARE_STATE_NORMS}, {"falcon_h1", PICK_AFTER_SUM}, {"nemotron_h", NO_ROPE | PICK_AFTER_NORM | SCALED_WEIGHTS}, {"bloom", NO_ROPE}, {"mpt", NO_ROPE}, {"gpt2", NO_ROPE},
-    {"opt", NO_ROPE}, {"gpt_bigcode", NO_ROPE}, {"olmoe", PLAIN_WEIGHTS}, {"qwen2_moe", PLAIN_WEIGHTS}, {"deepseek_v2", PLAIN_WEIGHTS}, {"deepseek", PLAIN_WEIGHTS},
-    {"gpt_oss", SOFTMAX_AFTER | PICK_AFTER_LAYERS}, {"llama4_text", WEIGHTS_FIRST | PLAIN_WEIGHTS | NORM_AFTER_ROPE | ROPE_IN_WINDOWS | SCALED_QUERIES},
+    {"cohere2", ADD_FFN_TO_STREAM | ROPE_IN_WINDOWS},
+    {"cohere", ADD_FFN_TO_STREAM},
+    {"exaone4", ROPE_IN_WINDOWS},
+    {"smollm3", ROPE_3_OF_4},
+    {"bloom", NO_ROPE},
+    {"mpt", NO_ROPE},
+    {"phi3", FFN_IN_STREAM},
+    {"phimoe", FFN_IN_STREAM},
+    {"phi", ATTENTION_FIRST},
+    {"gpt_neox", ADD_FFN_TO_STREAM | PICK_BEFORE_NORM},
+    {"stablelm", ADD_ATTENTION_TO_STREAM},
+    {"olmoe", PLAIN_WEIGHTS},
+    {"qwen2_moe", PLAIN_WEIGHTS},
+    {"deepseek_v32", EXPERT_GROUPS | SCALED_WEIGHTS},
+    {"deepseek_v3", EXPERT_GROUPS | SCALED_WEIGHTS},
+    {"deepseek", PLAIN_WEIGHTS},
+    {"glm_moe_dsa", SCALED_WEIGHTS},
+    {"glm4_moe", SCALED_WEIGHTS},
+    {"kimi_k2", SCALED_WEIGHTS},
+    {"gpt_oss", SOFTMAX_AFTER | PICK_AFTER_LAYERS},
     {"llama4", WEIGHTS_FIRST | PLAIN_WEIGHTS | NORM_AFTER_ROPE | ROPE_IN_WINDOWS | SCALED_QUERIES},
-    {"deepseek_v3", EXPERT_GROUPS | SCALED_WEIGHTS}, {"deepseek_v32", EXPERT_GROUPS | SCALED_WEIGHTS}, {"glm_moe_dsa", SCALED_WEIGHTS}, {"glm4_moe_lite", SCALED_WEIGHTS}, {"glm4_moe", SCALED_WEIGHTS}, {"kimi_k2", SCALED_WEIGHTS},
-    {"gemma4", SPLIT_EXPERTS_BESIDE | V_NORM | NO_SPLIT_GATE | PICK_AFTER_NORM}, {"gemma4_text", SPLIT_EXPERTS_BESIDE | V_NORM | NO_SPLIT_GATE | PICK_AFTER_NORM},
-    {"qwen3_next", REPEAT_KEYS | PICK_AFTER_NORM}, {"qwen3_5", PICK_AFTER_NORM | FOUR_POSITIONS}, {"qwen3_5_moe", PICK_AFTER_NORM | FOUR_POSITIONS},
-    {"qwen3_5_text", PICK_AFTER_NORM | FOUR_POSITIONS}, {"qwen3_5_moe_text", PICK_AFTER_NORM | FOUR_POSITIONS}, {"phi3", FFN_IN_STREAM}, {"lfm2", FFN_IN_STREAM | MIXER_IN_STREAM}, {"lfm2_moe", FFN_IN_STREAM | MIXER_IN_STREAM},
+    {"gemma4", SPLIT_EXPERTS_BESIDE | V_NORM | NO_SPLIT_GATE | PICK_AFTER_NORM},
+    {"granitemoehybrid", NO_ROPE | SCALED_EMBEDDINGS},
+    {"jamba", NO_ROPE | PLAIN_WEIGHTS | MIXER_IN_STREAM},
+    {"falcon_mamba", BARE_STATE_NORMS},
+    {"falcon_h1", PICK_AFTER_SUM},
+    {"nemotron_h", NO_ROPE | PICK_AFTER_NORM | SCALED_WEIGHTS},
+    {"lfm2", FFN_IN_STREAM | MIXER_IN_STREAM},
+    {"qwen3_next", REPEAT_KEYS | PICK_AFTER_NORM},
+    {"qwen3_5", PICK_AFTER_NORM | FOUR_POSITIONS},
 };
 
 static unsigned traits_of(const vram_model *model)
 {
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        if (strcmp(families[i].type, model->model_type) == 0) return families[i].traits;
+        if (strncmp(families[i].type, model->model_type, strlen(families[i].type)) == 0) return families[i].traits;
     return 0;
 }
 
@@ -364,8 +389,8 @@ static int latent_attention(net *n, const vram_attention *a, int x)
     int key = ggml_graph_op(n->g, false, ggml_f32(rank + rope, 1, n->rows), SOURCES(V(latent), k_rope));
     write_cache(n, key, c.k_ids);
     int keys = copied_cache(n, n->b->k_type, c.cells, rank + rope), copied_values = copied_cache(n, n->b->k_type, c.cells, rank + rope);
-    int mask = a->index_heads > 0 ? index_mask(n, a, &c, x, low) : c.mask;
     if (n->b->flash) {
+        int mask = a->index_heads > 0 ? index_mask(n, a, &c, x, low) : c.mask;
         ggml_shape out = ggml_f32(rank, h, n->rows);
         out.bytes += flash_copies(n, c.cells, rank + rope, 0);
         int o = ggml_graph_op(n->g, false, out, SOURCES(V(query), keys, copied_values, mask));
@@ -375,6 +400,7 @@ static int latent_attention(net *n, const vram_attention *a, int x)
     int values = ggml_graph_op(n->g, false, ggml_typed(vram_format_bytes(n->b->k_type), c.cells, rank, n->b->streams), SOURCES(copied_values));
     tag(n, VRAM_WHAT_ATTENTION_SCORES);
     int scores = ggml_graph_op(n->g, false, ggml_f32(c.cells, n->rows, h), SOURCES(keys, V(query)));
+    int mask = a->index_heads > 0 ? index_mask(n, a, &c, x, low) : c.mask;
     scores = ggml_graph_op(n->g, true, ggml_f32(c.cells, n->rows, h), SOURCES(scores, mask));
     tag(n, VRAM_WHAT_ATTENTION_ACTIVATIONS);
     int o = ggml_graph_op(n->g, false, ggml_f32(rank, n->rows, h), SOURCES(values, scores));
@@ -731,21 +757,44 @@ static int pick_rows(net *n, int *stream, int y)
 
 static int post_norm(net *n, const vram_layer *l, int y) { return l->post_norms ? norm_rows(n, y) : y; }
 
-/* Attention and MLP read the same normed input (models/falcon.cpp, command-r.cpp) */
+static int cut(net *n, int x) { return last(n) ? pick(n, x, n->hidden) : x; }
+
+static int parallel_mlp(net *n, const vram_layer *l, int x)
+{
+    double all = n->rows;
+    x = cut(n, x);
+    if (last(n)) n->rows = n->b->outputs;
+    int y = mlp(n, &l->ffn, x);
+    n->rows = all;
+    return y;
+}
+
+/* Attention and MLP read the same normed input (models/falcon.cpp, command-r.cpp, phi2.cpp, stablelm.cpp) */
 static int parallel_layer(net *n, const vram_layer *l)
 {
-    int stream = STREAM, x = norm_rows(n, stream), heads = attention_heads(n, &l->attention, x);
-    int second = l->norms > 1 ? norm_rows(n, stream) : x;
-    int cut = last(n) ? pick(n, second, n->hidden) : second;
-    double all = n->rows, some = last(n) ? n->b->outputs : all;
-    n->rows = some;
-    int y = mlp(n, &l->ffn, cut);
-    if (trait(n, ADD_FFN_TO_STREAM)) y = add(n, y, last(n) ? pick(n, stream, n->hidden) : stream);
-    n->rows = all;
-    int attended = project(n, &l->attention, heads);
-    n->rows = some;
-    y = add(n, y, last(n) ? pick(n, attended, n->hidden) : attended);
-    return trait(n, ADD_FFN_TO_STREAM) ? y : add(n, y, last(n) ? pick(n, stream, n->hidden) : stream);
+    int stream = STREAM, x = norm_rows(n, stream), heads = attention_heads(n, &l->attention, x), y, attended;
+    bool late = l->norms > 1 && last(n) && trait(n, PICK_BEFORE_NORM);
+    int second = l->norms > 1 && !late ? norm_rows(n, stream) : x;
+    if (late) {
+        double all = n->rows;
+        stream = pick(n, stream, n->hidden);
+        n->rows = n->b->outputs;
+        y = add(n, mlp(n, &l->ffn, norm_rows(n, stream)), stream);
+        n->rows = all;
+        y = add(n, y, cut(n, project(n, &l->attention, heads)));
+    } else if (trait(n, ATTENTION_FIRST)) {
+        attended = cut(n, project(n, &l->attention, heads));
+        y = add(n, attended, parallel_mlp(n, l, second));
+    } else {
+        y = parallel_mlp(n, l, second);
+        if (trait(n, ADD_FFN_TO_STREAM)) y = add(n, y, cut(n, stream));
+        attended = cut(n, project(n, &l->attention, heads));
+        if (trait(n, ADD_ATTENTION_TO_STREAM)) attended = add(n, attended, cut(n, stream));
+        y = add(n, y, attended);
+    }
+    if (!trait(n, ADD_FFN_TO_STREAM | ADD_ATTENTION_TO_STREAM)) y = add(n, y, cut(n, stream));
+    if (last(n)) n->rows = n->b->outputs;
+    return y;
 }
 
 /* Gemma 4's sparse layers: router and experts on one norm of the stream, a dense MLP on another, the sum normed again */
@@ -867,6 +916,7 @@ static void walk(net *n)
     n->leaf = 0;
     n->layer = 0;
     if (!on_host(n)) ggml_graph_allocate_inputs(n->g);
+    if (n->m->position == VRAM_POSITION_LEARNED) ggml_graph_run(n->g, add(n, STREAM, LEARNED_POSITIONS), GGML_NONE);
     if (n->m->embedding_norm) ggml_graph_run(n->g, norm_rows(n, STREAM), GGML_NONE);
     if (n->layer_input > 0) {
         int inputs = same(n, true, LAYER_INPUTS);
@@ -929,6 +979,7 @@ double llama_graph_bytes(ggml_graph *graph, const vram_model *model, const llama
     ggml_graph_start(graph);
     tag(&n, VRAM_WHAT_HIDDEN_STATES);
     ggml_graph_input(graph, STREAM, ggml_f32(n.hidden, n.tokens, 1));
+    ggml_graph_input(graph, LEARNED_POSITIONS, ggml_f32(n.hidden, n.tokens, 1));
     tag(&n, VRAM_WHAT_INPUT_IDS);
     ggml_graph_input(graph, POSITIONS, ggml_typed(4, n.tokens * (trait(&n, FOUR_POSITIONS) ? 4 : 1), 1, 1));
     ggml_graph_input(graph, OUTPUT_IDS, ggml_typed(4, batch->outputs, 1, 1));
