@@ -74,7 +74,7 @@ static const family families[] = {
     {"llama4", WEIGHTS_FIRST | PLAIN_WEIGHTS | NORM_AFTER_ROPE | ROPE_IN_WINDOWS | SCALED_QUERIES},
     {"gemma4", SPLIT_EXPERTS_BESIDE | V_NORM | NO_SPLIT_GATE | PICK_AFTER_NORM},
     {"granitemoehybrid", NO_ROPE | SCALED_EMBEDDINGS},
-    {"jamba", NO_ROPE | PLAIN_WEIGHTS | MIXER_IN_STREAM},
+    {"jamba", NO_ROPE | PLAIN_WEIGHTS | MIXER_IN_STREAM | FFN_IN_STREAM},
     {"falcon_mamba", BARE_STATE_NORMS},
     {"falcon_h1", PICK_AFTER_SUM},
     {"nemotron_h", NO_ROPE | PICK_AFTER_NORM | SCALED_WEIGHTS},
@@ -145,6 +145,19 @@ static int multiply_by(net *n, vram_gguf_role role, int x, double width)
     return ggml_graph_op(n->g, false, ggml_f32(width, n->rows, 1), SOURCES(weight, x));
 }
 
+/* Vectors (biases, factors of norms) are copied, too: an operation in place, of memory only there. */
+static int with_vector(net *n, double numbers, int x)
+{
+    if (!on_host(n) || n->layer >= n->m->layers || n->rows < 32) return x;
+    int was = n->g->tag;
+    tag(n, VRAM_WHAT_COPIED_WEIGHTS);
+    int vector = ggml_graph_copy(n->g, 4 * numbers);
+    n->g->tag = was;
+    return ggml_graph_op(n->g, true, n->g->tensor[x & ~GGML_VIEW].of, SOURCES(vector, x));
+}
+
+static int biased(net *n, bool bias, int x) { return bias ? with_vector(n, numbers_a_row(n, x), x) : x; }
+
 static int multiply(net *n, int x, double width) { return multiply_by(n, VRAM_ROLE_OF_OTHER, x, width); }
 
 /* the chosen experts' matrices; all experts' are copied */
@@ -161,21 +174,26 @@ static int shaped(net *n, bool in_place, ggml_shape shape, int x) { return ggml_
 
 static int add(net *n, int a, int b) { return ggml_graph_op(n->g, true, n->g->tensor[a & ~GGML_VIEW].of, SOURCES(a, b)); }
 
+/* a norm's factors, in place */
+static int factors_of(net *n, double numbers, int x)
+{
+    int y = with_vector(n, numbers, x);
+    return y != x ? y : same(n, true, x);
+}
+
 /* RMS norm may work in place, LayerNorm may not; the factors of its weight always */
 static int norm(net *n, ggml_shape shape, int x)
 {
     bool rms = n->m->norm == VRAM_NORM_RMS || n->m->norm == VRAM_NORM_RMS_BARE;
     int y = shaped(n, rms, shape, x);
-    return n->m->norm == VRAM_NORM_RMS_BARE || n->m->norm == VRAM_NORM_LAYER_BARE ? y : same(n, true, y);
+    if (n->m->norm == VRAM_NORM_RMS_BARE || n->m->norm == VRAM_NORM_LAYER_BARE) return y;
+    return biased(n, n->m->norm == VRAM_NORM_LAYER_BIAS, factors_of(n, shape.shape[0], y));
 }
 
 static int norm_rows(net *n, int x)
 {
     tag(n, VRAM_WHAT_HIDDEN_STATES);
-    if (!on_host(n) || n->rows < 32) return norm(n, ggml_f32(n->hidden, n->rows, 1), x);
-    int y = shaped(n, n->m->norm == VRAM_NORM_RMS || n->m->norm == VRAM_NORM_RMS_BARE, ggml_f32(n->hidden, n->rows, 1), x);
-    int weight = ggml_graph_copy(n->g, 4 * n->hidden);
-    return ggml_graph_op(n->g, true, n->g->tensor[y].of, SOURCES(y, weight));
+    return norm(n, ggml_f32(n->hidden, n->rows, 1), x);
 }
 
 /* Only the rows whose logits are wanted */
@@ -226,9 +244,9 @@ static int heads_of(net *n, const vram_attention *a, const cache *c, int from, d
     bool wide = a->qk_norm == VRAM_QK_NORM_WIDTH, bare = a->qk_norm == VRAM_QK_NORM_BARE, late = trait(n, NORM_AFTER_ROPE);
     bool by_head = a->qk_norm != VRAM_QK_NORM_NONE && !wide && !late;
     int x = from | GGML_VIEW;
-    if (wide) x = V(same(n, true, shaped(n, true, n->g->tensor[from & ~GGML_VIEW].of, from)));
+    if (wide) x = V(factors_of(n, numbers_a_row(n, from), shaped(n, true, n->g->tensor[from & ~GGML_VIEW].of, from)));
     if (by_head) x = shaped(n, n->m->norm == VRAM_NORM_RMS, shape, x);
-    if (by_head && !bare) x = same(n, true, x);
+    if (by_head && !bare) x = factors_of(n, (double)a->head_dim, x);
     bool factors = rotary(n, a) && on_host(n) && n->m->rotary_factors > 0;
     if (rotary(n, a)) x = ggml_graph_op(n->g, true, shape, SOURCES(x, POSITIONS, factors ? ROTARY_FACTORS : GGML_NONE));
     if (factors) ggml_graph_split(n->g);
@@ -274,19 +292,39 @@ static int copied_cache(net *n, vram_format type, double cells, double width)
     return copy;
 }
 
+/* Learned numbers that join each head's scores (gpt-oss); of layers in host memory they come with the mask */
+static int copied_sinks(net *n, const vram_attention *a, const cache *c)
+{
+    if (!on_host(n) || !a->sinks || n->rows < 32) return GGML_NONE;
+    ggml_graph_use(n->g, SOURCES(c->mask));
+    ggml_graph_split(n->g);
+    return ggml_graph_copy(n->g, 4 * (double)a->heads);
+}
+
 /* Scores and values: one fused kernel, or scores of every head and cell in fp32 */
 static int attend(net *n, const vram_attention *a, const cache *c, int q)
 {
     double heads = (double)a->heads, v = (double)a->v_head_dim, kv = (double)a->kv_heads;
-    ggml_shape out = ggml_f32(v, heads, n->rows);
-    int keys = copied_cache(n, n->b->k_type, c->cells, kv * (double)a->head_dim), values = copied_cache(n, n->b->v_type, c->cells, kv * v);
+    ggml_shape out = ggml_f32(v, heads, n->rows), all = ggml_f32(c->cells, n->rows, heads);
+    int keys = copied_cache(n, n->b->k_type, c->cells, kv * (double)a->head_dim), values = GGML_NONE, sinks = GGML_NONE;
     if (n->b->flash) {
+        values = copied_cache(n, n->b->v_type, c->cells, kv * v);
+        sinks = copied_sinks(n, a, c);
         out.bytes += flash_copies(n, c->cells, kv * (double)a->head_dim, kv * v);
-        return V(ggml_graph_op(n->g, false, out, SOURCES(V(q), keys, values, c->mask)));
+        return V(ggml_graph_op(n->g, false, out, SOURCES(V(q), keys, values, c->mask, sinks)));
+    }
+    if (!a->sinks) {
+        if (keys >= 0) ggml_graph_use(n->g, SOURCES(c->mask)); /* it comes to the GPU after the keys */
+        values = copied_cache(n, n->b->v_type, c->cells, kv * v);
     }
     tag(n, VRAM_WHAT_ATTENTION_SCORES);
-    int scores = ggml_graph_op(n->g, false, ggml_f32(c->cells, n->rows, heads), SOURCES(keys, V(q)));
-    scores = ggml_graph_op(n->g, true, ggml_f32(c->cells, n->rows, heads), SOURCES(scores, c->mask));
+    int scores = ggml_graph_op(n->g, false, all, SOURCES(keys, V(q)));
+    if (a->sinks) {
+        sinks = copied_sinks(n, a, c);
+        values = copied_cache(n, n->b->v_type, c->cells, kv * v);
+    }
+    tag(n, VRAM_WHAT_ATTENTION_SCORES);
+    scores = ggml_graph_op(n->g, true, all, SOURCES(scores, c->mask, sinks));
     tag(n, VRAM_WHAT_ATTENTION_ACTIVATIONS);
     int o = ggml_graph_op(n->g, false, ggml_f32(v, n->rows, heads), SOURCES(values, scores));
     return shaped(n, false, ggml_f32(v * heads, n->rows, 1), V(o));
@@ -308,18 +346,18 @@ static int queries(net *n, const vram_attention *a, const cache *c, int x)
     double q_width = (double)(a->heads * a->head_dim) * (a->output_gate ? 2 : 1), k_width = (double)(a->kv_heads * a->head_dim), v_width = (double)(a->kv_heads * a->v_head_dim);
     int q, k = GGML_NONE, v = GGML_NONE;
     if (a->fused_qkv) {
-        int qkv = multiply_by(n, VRAM_ROLE_OF_QKV, x, q_width + k_width + v_width);
+        int qkv = biased(n, a->q_bias, multiply_by(n, VRAM_ROLE_OF_QKV, x, q_width + k_width + v_width));
         q = heads_of(n, a, c, V(qkv), (double)a->heads);
         if (!n->two_caches) v = values_of(n, a, c, qkv);
         k = heads_of(n, a, c, V(qkv), (double)a->kv_heads);
         if (n->two_caches) v = values_of(n, a, c, qkv);
     } else {
-        q = heads_of(n, a, c, multiply_by(n, VRAM_ROLE_OF_QUERY, x, q_width), (double)a->heads);
-        if (!a->shares_cache && !n->two_caches) v = values_of(n, a, c, multiply_by(n, VRAM_ROLE_OF_VALUE, x, v_width));
+        q = heads_of(n, a, c, biased(n, a->q_bias, multiply_by(n, VRAM_ROLE_OF_QUERY, x, q_width)), (double)a->heads);
+        if (!a->shares_cache && !n->two_caches) v = values_of(n, a, c, biased(n, a->v_bias, multiply_by(n, VRAM_ROLE_OF_VALUE, x, v_width)));
         if (!a->shares_cache) {
-            int projected = multiply_by(n, VRAM_ROLE_OF_KEY, x, k_width);
+            int projected = biased(n, a->k_bias, multiply_by(n, VRAM_ROLE_OF_KEY, x, k_width));
             k = heads_of(n, a, c, projected, (double)a->kv_heads);
-            if (n->two_caches) v = values_of(n, a, c, a->k_is_v ? projected : multiply_by(n, VRAM_ROLE_OF_VALUE, x, v_width));
+            if (n->two_caches) v = values_of(n, a, c, a->k_is_v ? projected : biased(n, a->v_bias, multiply_by(n, VRAM_ROLE_OF_VALUE, x, v_width)));
         }
     }
     if (k >= 0) write_cache(n, k, c->k_ids);
@@ -422,7 +460,10 @@ static int attention_heads(net *n, const vram_attention *a, int x)
 }
 
 /* The heads' output, back to the hidden width */
-static int project(net *n, const vram_attention *a, int heads) { return multiply_by(n, VRAM_ROLE_OF_ATTENTION_OUTPUT, a->output_gate ? heads : turned_back(n, a, heads), n->hidden); }
+static int project(net *n, const vram_attention *a, int heads)
+{
+    return biased(n, a->o_bias, multiply_by(n, VRAM_ROLE_OF_ATTENTION_OUTPUT, a->output_gate ? heads : turned_back(n, a, heads), n->hidden));
+}
 
 /* ------------------------------------------------------------------------------------------------------------- state -- */
 
@@ -592,19 +633,19 @@ static int gated_delta(net *n, const vram_state *s, int x)
 /* --------------------------------------------------------------------------------------------------------------- MLP -- */
 
 /* build_ffn: gate and up, one product of both; or up alone, activated in place; or both in one projection */
-static int dense(net *n, vram_ffn_type type, bool fused, double width, int x)
+static int dense(net *n, const vram_ffn *f, bool fused, double width, int x)
 {
     ggml_shape inner = ggml_f32(width, n->rows, 1);
     int y;
-    if (type == VRAM_FFN_PLAIN) {
-        y = same(n, true, multiply_by(n, VRAM_ROLE_OF_UP, x, width));
+    if (f->type == VRAM_FFN_PLAIN) {
+        y = same(n, true, biased(n, f->bias, multiply_by(n, VRAM_ROLE_OF_UP, x, width)));
     } else if (fused) {
         y = shaped(n, false, inner, multiply_by(n, VRAM_ROLE_OF_UP, x, 2 * width));
     } else {
-        int gate = multiply_by(n, VRAM_ROLE_OF_GATE, x, width), up = multiply_by(n, VRAM_ROLE_OF_UP, x, width);
+        int gate = biased(n, f->bias, multiply_by(n, VRAM_ROLE_OF_GATE, x, width)), up = biased(n, f->bias, multiply_by(n, VRAM_ROLE_OF_UP, x, width));
         y = ggml_graph_op(n->g, false, inner, SOURCES(gate, up));
     }
-    return multiply_by(n, VRAM_ROLE_OF_DOWN, y, n->hidden);
+    return biased(n, f->bias, multiply_by(n, VRAM_ROLE_OF_DOWN, y, n->hidden));
 }
 
 /* The fused kernel that chooses experts keeps all that it replaces, until the node behind it; it knows only some numbers of experts. */
@@ -638,10 +679,10 @@ static choice choose(net *n, const vram_ffn *f, int x)
     ggml_shape all = ggml_f32(e, t, 1), some = ggml_f32(used, t, 1), one = ggml_f32(1, t, 1);
     bool fused = fused_choice(n, f);
     choice c = {.kept = 0};
-    int logits = multiply_by(n, VRAM_ROLE_OF_FULL, x, e), selection;
+    int logits = biased(n, f->router_linear_bias, multiply_by(n, VRAM_ROLE_OF_FULL, x, e)), selection;
     int probabilities = same(n, true, logits);
     selection = probabilities;
-    if (f->router_bias) selection = same(n, true, probabilities);
+    if (f->router_bias) selection = factors_of(n, e, probabilities);
     c.keep[c.kept++] = logits;
     c.keep[c.kept++] = probabilities;
     if (selection != probabilities) c.keep[c.kept++] = selection;
@@ -675,6 +716,18 @@ static void chosen(net *n, const choice *c)
     if (c->kept > 0) ggml_graph_use(n->g, c->kept, c->keep);
 }
 
+static int with_bias_of_experts(net *n, const vram_ffn *f, int chosen_experts, int x)
+{
+    ggml_shape of = n->g->tensor[x].of;
+    int biases = GGML_NONE, was = n->g->tag;
+    if (on_host(n) && n->rows >= 32) {
+        tag(n, VRAM_WHAT_COPIED_WEIGHTS);
+        biases = ggml_graph_copy(n->g, 4 * of.shape[0] * (double)f->experts);
+        n->g->tag = was;
+    }
+    return ggml_graph_op(n->g, true, of, SOURCES(x, biases, V(chosen_experts)));
+}
+
 /* The experts' own projections; their weighted sum. The fused sum of up to 15 experts keeps their outputs and weights until it is done. */
 static int experts(net *n, const vram_ffn *f, int x, choice c, bool scaled)
 {
@@ -695,13 +748,13 @@ static int experts(net *n, const vram_ffn *f, int x, choice c, bool scaled)
         y = ggml_graph_op(n->g, false, inner, SOURCES(V(both), V(both)));
     } else {
         int gate = multiply_experts(n, VRAM_ROLE_OF_GATE, x, c.chosen, in, width);
-        if (f->expert_bias) gate = ggml_graph_op(n->g, true, inner, SOURCES(gate, V(c.chosen)));
+        if (f->expert_bias) gate = with_bias_of_experts(n, f, c.chosen, gate);
         int up = multiply_experts(n, VRAM_ROLE_OF_UP, x, c.chosen, in, width);
-        if (f->expert_bias) up = ggml_graph_op(n->g, true, inner, SOURCES(up, V(c.chosen)));
+        if (f->expert_bias) up = with_bias_of_experts(n, f, c.chosen, up);
         y = ggml_graph_op(n->g, false, inner, SOURCES(gate, up));
     }
     int down = multiply_experts(n, VRAM_ROLE_OF_DOWN, y, c.chosen, width, in);
-    if (f->expert_bias) down = ggml_graph_op(n->g, true, outer, SOURCES(down, V(c.chosen)));
+    if (f->expert_bias) down = with_bias_of_experts(n, f, c.chosen, down);
     int scale = GGML_NONE, unscaled = down;
     if (scaled) {
         int every = ggml_graph_op(n->g, false, ggml_f32((double)f->experts, t, 1), 0, NULL);
@@ -719,7 +772,7 @@ static int experts(net *n, const vram_ffn *f, int x, choice c, bool scaled)
 
 static int shared_expert(net *n, const vram_ffn *f, int x)
 {
-    int y = dense(n, f->type, false, (double)f->shared_width, x);
+    int y = dense(n, f, false, (double)f->shared_width, x);
     if (!f->shared_gate) return y;
     int gate = same(n, true, multiply_by(n, VRAM_ROLE_OF_FULL, x, 1));
     return ggml_graph_op(n->g, true, n->g->tensor[y].of, SOURCES(y, gate));
@@ -740,7 +793,7 @@ static int mlp(net *n, const vram_ffn *f, int x)
 {
     tag(n, f->experts > 0 ? VRAM_WHAT_EXPERT_ACTIVATIONS : VRAM_WHAT_MLP_ACTIVATIONS);
     if (f->experts > 0) return sparse(n, f, x);
-    return dense(n, f->type, f->width > 0 && f->fused_gate_up, (double)(f->width > 0 ? f->width : f->shared_width), x);
+    return dense(n, f, f->width > 0 && f->fused_gate_up, (double)(f->width > 0 ? f->width : f->shared_width), x);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- layer -- */
@@ -807,7 +860,7 @@ static int experts_beside_mlp(net *n, const vram_layer *l, int stream)
     chosen(n, &c);
     tag(n, VRAM_WHAT_EXPERT_ACTIVATIONS);
     int moe = experts(n, &l->ffn, x, c, true);
-    int y = norm_rows(n, dense(n, l->ffn.type, false, (double)l->ffn.width, norm_rows(n, stream)));
+    int y = norm_rows(n, dense(n, &l->ffn, false, (double)l->ffn.width, norm_rows(n, stream)));
     return norm_rows(n, add(n, y, norm_rows(n, moe)));
 }
 
