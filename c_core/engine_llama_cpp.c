@@ -14,9 +14,11 @@ static double longest_window(const vram_model *model)
     return window;
 }
 
+/* A tied embedding is the output, too: no tensor of its own follows it in the file. */
 static void note_type(void *context, const vram_gguf_tensor *t)
 {
     llama_weights *weights = context;
+    if (t->layer < 0 && (t->role == VRAM_ROLE_OF_OUTPUT || t->role == VRAM_ROLE_OF_TOKEN_EMBEDDING)) weights->output = (unsigned char)t->type;
     if (t->layer >= 0 && t->layer < VRAM_MAX_LAYERS) weights->type[t->layer][t->role] = (unsigned char)t->type;
 }
 
@@ -122,7 +124,7 @@ void vram_engine_llama_cpp(const vram_scenario *scenario, vram_report *report)
     vram_weights(scenario, &scenario->model, VRAM_ROLE_MODEL, scenario->weights, VRAM_PHASES_INFERENCE, report);
     vram_kv_cache(scenario, &scenario->model, VRAM_ROLE_MODEL, (double)scenario->batch, (double)scenario->context, VRAM_PHASES_INFERENCE, report);
     add_bytes(report, VRAM_COMPONENT_KV_CACHE, VRAM_WHAT_PADDING, VRAM_EXACT, cache_padding(scenario));
-    llama_weights weights = {{{0}}};
+    llama_weights weights = {.output = 0};
     llama_batch batch = batch_of(scenario);
     if (batch.host_layers > 0) vram_gguf_walk(scenario, &scenario->model, vram_llama_cpp_file(scenario, scenario->weights), note_type, &weights);
     batch.weights = &weights;

@@ -260,15 +260,31 @@ static void carry(ggml_graph *g, int tensor, int slot)
     g->tensor[slot].met = true;
 }
 
+/* The first operation behind the layer's last copy: its split holds all that follows. */
+static int last_split(const ggml_graph *g)
+{
+    int at = g->ops;
+    while (at > 0 && !g->op[at - 1].copy) at--;
+    return at;
+}
+
+void ggml_graph_allocate_inputs(ggml_graph *g)
+{
+    for (int i = 0; i < g->inputs_used && !g->counting; i++)
+        if (g->tensor[g->input_order[i]].waiting) allocate_input(g, g->input_order[i]);
+}
+
 void ggml_graph_run(ggml_graph *g, int stream, int carried)
 {
     /* the next layer's readings are not counted yet */
     if (stream >= 0) g->tensor[stream].readers++;
     if (carried >= 0) g->tensor[carried].readers++;
+    int start = g->last_split ? last_split(g) : GGML_NONE;
     for (int i = 0; i < g->ops && !g->counting; i++) {
         bool first = i == 0 || g->op[i - 1].copy || g->op[i].splits;
         bool inputs = !g->op[i].copy && first && allocate_read(g, i);
         if (g->op[i].splits && !inputs) copy_ahead(g, i);
+        if (i == start) ggml_graph_allocate_inputs(g);
         run_op(g, &g->op[i]);
     }
     carry(g, stream, GGML_STREAM);
@@ -282,10 +298,4 @@ void ggml_graph_second_pass(ggml_graph *g)
     g->counting = false;
     g->tensor[GGML_STREAM] = (ggml_tensor){.of = g->embeddings, .met = true, .tag = g->tensor[GGML_STREAM].tag};
     for (int i = 0; i < g->inputs_used; i++) g->tensor[g->input_order[i]].waiting = true;
-}
-
-void ggml_graph_allocate_inputs(ggml_graph *g)
-{
-    for (int i = 0; i < g->inputs_used && !g->counting; i++)
-        if (g->tensor[g->input_order[i]].waiting) allocate_input(g, g->input_order[i]);
 }

@@ -49,6 +49,7 @@ typedef struct {
 typedef struct { double offset, bytes; } ggml_hole;
 
 typedef struct {
+    bool last_split;        /* no layer to come is in host memory: the last copy's split holds all that follows, and its inputs */
     bool counting;          /* the first pass */
     bool failed;            /* a table was too small */
     int inputs_used;

@@ -121,13 +121,21 @@ static void tag(net *n, vram_what what) { n->g->tag = (int)what; }
 
 static bool on_host(const net *n) { return n->layer < n->b->host_layers; }
 
-/* Layers in host memory: for batches of 32 rows and more their weights are copied to the GPU, one operation at a time. */
-static int copied_weight(net *n, vram_gguf_role role, double numbers)
+/* CUDA gives a quantised tensor whose rows are no multiple of 512 numbers room for the rest of one */
+static double row_padding(double block, double bytes_each, double width)
 {
-    if (!on_host(n) || n->layer >= n->m->layers || n->rows < 32) return GGML_NONE;
-    int was = n->g->tag;
+    double over = width - 512 * vram_floor_div(width, 512);
+    return block > 1 && over > 0 ? (512 - over) * bytes_each : 0;
+}
+
+/* Layers in host memory: for batches of 32 rows and more their weights are copied to the GPU, one operation at a time. */
+static int copied_weight(net *n, vram_gguf_role role, double in, double numbers)
+{
+    if (!on_host(n) || n->rows < 32) return GGML_NONE;
+    int was = n->g->tag, type = n->layer < n->m->layers ? n->b->weights->type[n->layer][role] : n->b->weights->output;
     tag(n, VRAM_WHAT_COPIED_WEIGHTS);
-    int copy = ggml_graph_copy(n->g, vram_ggml_bytes((vram_ggml_type)n->b->weights->type[n->layer][role], numbers));
+    double block = vram_ggml_get((vram_ggml_type)type)->block, bytes = vram_ggml_bytes((vram_ggml_type)type, numbers);
+    int copy = ggml_graph_copy(n->g, bytes + row_padding(block, bytes / numbers, in));
     n->g->tag = was;
     return copy;
 }
@@ -141,14 +149,14 @@ static double numbers_a_row(const net *n, int x)
 /* weight x `x`: a new tensor of `width` numbers a row */
 static int multiply_by(net *n, vram_gguf_role role, int x, double width)
 {
-    int weight = copied_weight(n, role, numbers_a_row(n, x) * width);
+    int weight = copied_weight(n, role, numbers_a_row(n, x), numbers_a_row(n, x) * width);
     return ggml_graph_op(n->g, false, ggml_f32(width, n->rows, 1), SOURCES(weight, x));
 }
 
 /* Vectors (biases, factors of norms) are copied, too: an operation in place, of memory only there. */
 static int with_vector(net *n, double numbers, int x)
 {
-    if (!on_host(n) || n->layer >= n->m->layers || n->rows < 32) return x;
+    if (!on_host(n) || n->rows < 32) return x;
     int was = n->g->tag;
     tag(n, VRAM_WHAT_COPIED_WEIGHTS);
     int vector = ggml_graph_copy(n->g, 4 * numbers);
@@ -164,7 +172,7 @@ static int multiply(net *n, int x, double width) { return multiply_by(n, VRAM_RO
 static int multiply_experts(net *n, vram_gguf_role role, int x, int chosen, double in, double width)
 {
     const vram_ffn *f = &n->m->kind[n->m->layer_kind[n->layer]].ffn;
-    int weight = copied_weight(n, role, (double)f->experts * in * width);
+    int weight = copied_weight(n, role, in, (double)f->experts * in * width);
     return ggml_graph_op(n->g, false, ggml_f32(width, (double)f->experts_per_token, n->rows), SOURCES(weight, x, V(chosen)));
 }
 
@@ -283,11 +291,12 @@ static double flash_copies(const net *n, double cells, double k_width, double v_
 }
 
 /* A layer in host memory keeps its cache there: keys and values are copied whole */
-static int copied_cache(net *n, vram_format type, double cells, double width)
+static int copied_cache(net *n, vram_format type, double cells, double heads, double head_dim)
 {
+    double each = vram_format_bytes(type), padding = row_padding(vram_format_get(type)->block, each, head_dim);
     if (!on_host(n)) return GGML_NONE;
     tag(n, VRAM_WHAT_CACHE_COPY);
-    int copy = ggml_graph_copy(n->g, cells * n->b->streams * width * vram_format_bytes(type));
+    int copy = ggml_graph_copy(n->g, cells * n->b->streams * heads * head_dim * each + padding);
     tag(n, VRAM_WHAT_ATTENTION_ACTIVATIONS);
     return copy;
 }
@@ -306,22 +315,22 @@ static int attend(net *n, const vram_attention *a, const cache *c, int q)
 {
     double heads = (double)a->heads, v = (double)a->v_head_dim, kv = (double)a->kv_heads;
     ggml_shape out = ggml_f32(v, heads, n->rows), all = ggml_f32(c->cells, n->rows, heads);
-    int keys = copied_cache(n, n->b->k_type, c->cells, kv * (double)a->head_dim), values = GGML_NONE, sinks = GGML_NONE;
+    int keys = copied_cache(n, n->b->k_type, c->cells, kv, (double)a->head_dim), values = GGML_NONE, sinks = GGML_NONE;
     if (n->b->flash) {
-        values = copied_cache(n, n->b->v_type, c->cells, kv * v);
+        values = copied_cache(n, n->b->v_type, c->cells, kv, v);
         sinks = copied_sinks(n, a, c);
         out.bytes += flash_copies(n, c->cells, kv * (double)a->head_dim, kv * v);
         return V(ggml_graph_op(n->g, false, out, SOURCES(V(q), keys, values, c->mask, sinks)));
     }
     if (!a->sinks) {
         if (keys >= 0) ggml_graph_use(n->g, SOURCES(c->mask)); /* it comes to the GPU after the keys */
-        values = copied_cache(n, n->b->v_type, c->cells, kv * v);
+        values = copied_cache(n, n->b->v_type, c->cells, kv, v);
     }
     tag(n, VRAM_WHAT_ATTENTION_SCORES);
     int scores = ggml_graph_op(n->g, false, all, SOURCES(keys, V(q)));
     if (a->sinks) {
         sinks = copied_sinks(n, a, c);
-        values = copied_cache(n, n->b->v_type, c->cells, kv * v);
+        values = copied_cache(n, n->b->v_type, c->cells, kv, v);
     }
     tag(n, VRAM_WHAT_ATTENTION_SCORES);
     scores = ggml_graph_op(n->g, true, all, SOURCES(scores, c->mask, sinks));
@@ -426,7 +435,7 @@ static int latent_attention(net *n, const vram_attention *a, int x)
     int k_rope = ggml_graph_op(n->g, true, ggml_f32(rope, 1, n->rows), SOURCES(V(kv), POSITIONS));
     int key = ggml_graph_op(n->g, false, ggml_f32(rank + rope, 1, n->rows), SOURCES(V(latent), k_rope));
     write_cache(n, key, c.k_ids);
-    int keys = copied_cache(n, n->b->k_type, c.cells, rank + rope), copied_values = copied_cache(n, n->b->k_type, c.cells, rank + rope);
+    int keys = copied_cache(n, n->b->k_type, c.cells, 1, rank + rope), copied_values = copied_cache(n, n->b->k_type, c.cells, 1, rank + rope);
     if (n->b->flash) {
         int mask = a->index_heads > 0 ? index_mask(n, a, &c, x, low) : c.mask;
         ggml_shape out = ggml_f32(rank, h, n->rows);
@@ -981,6 +990,7 @@ static void walk(net *n)
         n->carried = GGML_NONE;
         n->carried_made = false;
         n->picked = GGML_NONE;
+        n->g->last_split = n->layer + 1 == n->b->host_layers;
         int stream = l->parallel && l->attention.type != VRAM_MIXER_NONE ? parallel_layer(n, l) : plain_layer(n, l);
         ggml_graph_run(n->g, stream, n->carried);
         if (n->layer + 1 >= n->b->host_layers) ggml_graph_allocate_inputs(n->g);

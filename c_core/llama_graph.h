@@ -4,8 +4,11 @@
 
 #include "ggml_graph.h"
 
-/* Type of each weight of a layer in the file, by what it is */
-typedef struct { unsigned char type[VRAM_MAX_LAYERS][VRAM_ROLE_OF_COUNT]; } llama_weights;
+/* Type of each weight of a layer in the file, by what it is; and the output's */
+typedef struct {
+    unsigned char type[VRAM_MAX_LAYERS][VRAM_ROLE_OF_COUNT];
+    unsigned char output;
+} llama_weights;
 
 typedef struct {
     double tokens;             /* of the largest micro-batch */
@@ -16,7 +19,7 @@ typedef struct {
     bool two_caches;           /* windowed layers have a cache of their own */
     bool flash;
     vram_format k_type, v_type;
-    int64_t host_layers;       /* the first layers, which stay in host memory */
+    int64_t host_layers;       /* the first layers, which stay in host memory; one more: the output, too */
     const llama_weights *weights; /* of theirs */
 } llama_batch;
 
