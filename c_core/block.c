@@ -208,6 +208,8 @@ static vram_cell mlp(const block *b, vram_cell x)
 vram_pass vram_pass_of(const vram_scenario *s, const vram_model *model, double batch, double tokens, bool gradients)
 {
     bool lora = s->training.method == VRAM_METHOD_LORA, wide_weights = s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP;
+    bool gathered = s->training.precision == VRAM_PRECISION_AMP && s->parallel.data > 1 && (s->parallel.zero == 3 || s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP1 || s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2);
+    if (gathered) wide_weights = false; /* fp32 shards are gathered in 16 bit */
     const vram_format_row *stored = vram_format_get(s->weights);
     vram_pass pass = {.scenario = s, .model = model, .batch = batch, .tokens = tokens, .lora = lora, .gradients = gradients};
     pass.four_bit = lora && (s->weights == VRAM_FORMAT_NF4 || s->weights == VRAM_FORMAT_NF4_DQ);

@@ -45,8 +45,7 @@ static void scatter(const vram_sharding *g, const vram_sharding_unit *u, list *l
 
 static void at_rest(const vram_sharding *g, list *l)
 {
-    vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALL_WEIGHTS, 1, g->trained_shard, g->shard_width);
-    if (g->shard > g->trained_shard) vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_FROZEN_WEIGHTS, 1, g->shard_bytes - g->trained_shard * g->shard_width, 1);
+    if (!g->lora) vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALL_WEIGHTS, 1, g->trained_shard, g->shard_width); /* else training.c divides them */
     vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALLOCATOR_ROUNDING, 1, g->slack, 1);
 }
 

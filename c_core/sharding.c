@@ -11,7 +11,8 @@ static void visit_base(const vram_sharding *g, const vram_tensor *t, vram_shardi
 {
     vram_tensor mine = vram_rank_tensor(g->s, g->m, t);
     double copies = (double)mine.copies, rows = (double)mine.rows, columns = (double)mine.columns;
-    vram_sharding_tensor one = {copies, rows, columns, g->width, !g->lora, t->part};
+    bool packed = g->lora && t->linear && t->columns > 1 && t->part != VRAM_PART_HEAD && vram_format_get(g->s->weights)->scheme != VRAM_SCHEME_NONE;
+    vram_sharding_tensor one = {copies, rows, columns, packed ? vram_format_bytes(g->s->weights) : g->width, !g->lora, t->part};
     if (t->stacked) one = (vram_sharding_tensor){1, copies, rows * columns, g->width, !g->lora, t->part};
     visit(context, &one);
     double rank = g->lora ? vram_lora_rank(g->s, g->m, t) : 0;
@@ -30,7 +31,7 @@ void vram_sharding_each(const vram_sharding *g, int kind, vram_sharding_visitor 
 
 /* ------------------------------------------------------------------------------------------------------------- units -- */
 
-typedef struct { vram_sharding_unit *unit; double ranks, trained_width, shard_width; bool by_rows; } unit_sum;
+typedef struct { vram_sharding_unit *unit; double ranks, trained_width, shard_width; bool by_rows, whole_adapters; } unit_sum;
 
 /* FSDP 2 cuts each tensor by rows, filled up to the ranks; the others cut the flat whole. */
 static void count(void *context, const vram_sharding_tensor *t)
@@ -49,7 +50,7 @@ static void count(void *context, const vram_sharding_tensor *t)
     if (!t->trained) return;
     u->trained += elements;
     u->trained_bytes += elements * t->width;
-    u->trained_shard += elements / sum->ranks;
+    u->trained_shard += elements / (sum->whole_adapters ? 1 : sum->ranks);
     if (sum->by_rows) {
         double bytes = elements / t->count / sum->ranks * sum->shard_width;
         u->trained_slack += t->count * (vram_round_up(bytes, 512) - bytes);
@@ -71,7 +72,7 @@ static void add_unit(vram_sharding *g, const vram_sharding_unit *u, double times
 static void count_units(vram_sharding *g)
 {
     bool by_rows = g->s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2;
-    unit_sum sum = {&g->root, g->ranks, g->trained_width, g->shard_width, by_rows};
+    unit_sum sum = {&g->root, g->ranks, g->trained_width, g->shard_width, by_rows, g->whole_adapters};
     vram_sharding_each(g, -1, count, &sum);
     add_unit(g, &g->root, 1);
     for (int k = 0; k < g->m->kinds; k++) {
@@ -117,9 +118,11 @@ bool vram_sharding_of(const vram_scenario *s, const vram_model *m, vram_sharding
     if (e == NULL) return false;
     *g = (vram_sharding){.s = s, .m = m, .source = e->source, .gradients = e->gradients, .lora = s->training.method == VRAM_METHOD_LORA};
     g->ranks = s->parallel.engine == VRAM_PARALLEL_ENGINE_DDP ? 1 : (double)s->parallel.data * (double)s->parallel.context;
+    if (fsdp && s->training.precision == VRAM_PRECISION_AMP) wide = false; /* fp32 shards, gathered in 16 bit */
     g->width = g->lora ? vram_min(vram_compute_bytes(s), 4) : wide ? 4 : 2;
     g->trained_width = g->lora ? vram_format_bytes(s->lora.dtype) : g->width;
-    g->shard_width = fsdp && !g->lora && s->training.precision == VRAM_PRECISION_MIXED ? 4 : g->trained_width;
+    g->shard_width = fsdp && !g->lora && (s->training.precision == VRAM_PRECISION_MIXED || s->training.precision == VRAM_PRECISION_AMP) ? 4 : g->trained_width;
+    g->whole_adapters = fsdp && g->lora && vram_format_get(s->weights)->scheme != VRAM_SCHEME_NONE;
     g->gradient_width = vram_format_bytes(s->training.gradients);
     g->layers = (int64_t)vram_ceil_div((double)m->layers, (double)s->parallel.pipeline);
     count_units(g);

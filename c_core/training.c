@@ -193,6 +193,18 @@ static void step(const trainer *r, const vram_replay *replay)
 
 /* -------------------------------------------------------------------------------------------------------------- together -- */
 
+/* Frozen weights in shares: the first factor of each entry. FSDP leaves what stands beside packed weights (scales) whole: no parameters of modules. */
+static void divide(vram_report *report, int first, double ranks, bool all)
+{
+    for (int i = first; i < report->entries; i++) {
+        vram_entry *e = &report->entry[i];
+        if (!all && e->what >= VRAM_WHAT_SCALES && e->what <= VRAM_WHAT_DOUBLE_QUANT) continue;
+        e->factor[0].value = vram_ceil_div(e->factor[0].value, ranks);
+        e->bytes = 1;
+        for (int k = 0; k < e->factors; k++) e->bytes *= e->factor[k].value;
+    }
+}
+
 static void weights(const trainer *r)
 {
     bool wide = r->s->training.precision == VRAM_PRECISION_FP32 || r->s->training.precision == VRAM_PRECISION_AMP;
@@ -201,18 +213,22 @@ static void weights(const trainer *r)
         vram_sharding_list between = vram_sharding_items(r->sharding, VRAM_MOMENT_LOAD, VRAM_PLACE_EMBEDDING);
         vram_sharding_entries(&list, r->sharding, r->role, r->report->phases, r->report);
         vram_sharding_entries(&between, r->sharding, r->role, VRAM_BIT(VRAM_PHASE_LOAD), r->report);
-        if (is_fsdp(r) || (is_deepspeed(r) && r->s->parallel.zero == 3)) return; /* the shards are among these */
+        if ((is_fsdp(r) && !r->lora) || (is_deepspeed(r) && r->s->parallel.zero == 3)) return; /* the shards are among these */
     }
     if (!r->lora) {
         if (r->s->parallel.zero >= 3) per_parameter(r, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALL_WEIGHTS, r->params, r->width, 3, r->report->phases);
         else vram_weights(r->s, r->m, r->role, wide ? VRAM_FORMAT_FP32 : VRAM_FORMAT_BF16, r->report->phases, r->report);
         return;
     }
+    int first = r->report->entries;
     vram_weights(r->s, r->m, r->role, r->s->weights, r->report->phases, r->report);
+    if (is_fsdp(r) || ranks_from(r->s, 3) > 1) divide(r->report, first, (double)r->s->parallel.data, !is_fsdp(r));
     per_parameter(r, VRAM_COMPONENT_ADAPTERS, VRAM_WHAT_TRAINABLE, r->params, r->width, 3, r->report->phases);
 }
 
 /* Gradients that stand: accumulated over micro-batches, or fp32 beside 16-bit weights. */
+static bool gradients_divided(const trainer *r) { return r->sharding == NULL && ranks_from(r->s, 2) > 1; }
+
 static bool gradients_stand(const trainer *r)
 {
     return r->s->training.gradient_accumulation > 1 || vram_format_bytes(r->s->training.gradients) > r->width;
@@ -232,11 +248,11 @@ static void gradients(const trainer *r, const vram_replay *replay)
     unsigned pass = VRAM_BIT(VRAM_PHASE_FORWARD) | VRAM_BIT(VRAM_PHASE_LOSS), backward = VRAM_BIT(VRAM_PHASE_BACKWARD), step_bit = VRAM_BIT(VRAM_PHASE_STEP);
     if (r->sharding != NULL && (r->sharding->gradients != VRAM_GRADIENTS_STAND || is_deepspeed(r))) { /* those that the pass itself makes */
         if (replay->gradient_elements > 0)
-            vram_times(vram_times(add(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, VRAM_SOURCE_ARITHMETIC, backward), VRAM_SYMBOL_PARAMETERS, replay->gradient_elements), VRAM_SYMBOL_BYTES_PER_PARAMETER, r->width);
+            vram_times(vram_times(add(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, VRAM_SOURCE_ARITHMETIC, backward), VRAM_SYMBOL_PARAMETERS, replay->gradient_elements), VRAM_SYMBOL_BYTES_PER_PARAMETER, r->sharding->trained_width);
         return;
     }
     if (replay->gradients_stand) {
-        per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, r->params, width, 2, pass | backward | step_bit);
+        per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, r->params, width, 2, gradients_stand(r) ? pass | backward | step_bit : backward | step_bit);
         return;
     }
     /* those that backward has made at its peak, and those that come after it; of a declared model the same share of what it declares */
@@ -257,7 +273,7 @@ void vram_train(const vram_scenario *s, const vram_model *m, vram_role role, dou
     vram_pass pass = vram_pass_of(s, m, sequences, tokens, true);
     vram_sharding sharding;
     if (vram_sharding_of(s, m, &sharding)) r.sharding = &sharding;
-    vram_replay replay = {.gradients_stand = gradients_stand(&r), .sharding = r.sharding};
+    vram_replay replay = {.gradients_stand = gradients_stand(&r) || gradients_divided(&r), .sharding = r.sharding};
     weights(&r);
     if (!lora && s->training.precision == VRAM_PRECISION_MIXED && !is_fsdp(&r) && s->parallel.offload == VRAM_OFFLOAD_NONE) per_parameter(&r, VRAM_COMPONENT_MASTER_WEIGHTS, VRAM_WHAT_MASTER_COPY, r.params, 4, 1, report->phases);
     states(&r);
