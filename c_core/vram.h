@@ -241,11 +241,11 @@ typedef struct {
     int64_t width;             /* of the dense MLP; 0: none */
     bool bias, fused_gate_up;
     int64_t experts;           /* 0: dense */
-    int64_t experts_per_token; /* 1 .. experts */
+    int64_t experts_per_token; /* 1 .. experts + router_rows */
     int64_t expert_width;
     int64_t shared_width;      /* shared expert(s), all together; 0: none */
     int64_t latent_width;      /* experts work between two projections hidden <-> latent (Nemotron 3); 0: no */
-    int64_t router_rows;       /* rows of the router beyond the experts (LongCat's zero experts) */
+    int64_t router_rows;       /* rows of the router beyond the experts: zero experts, without weights (LongCat) */
     bool expert_modules;       /* each expert is linear layers of its own, not a slice of a stacked tensor */
     bool shared_fused;         /* gate and up of the shared expert are one linear layer */
     bool router_linear;        /* the router is a linear module (LoRA's all-linear takes it) */

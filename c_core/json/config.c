@@ -294,7 +294,8 @@ static void sparse_template(reader *r)
     s->experts = config_whole(r, KEYS_EXPERTS, e->experts, 0, CONFIG_COUNT);
     if (s->experts == 0) return;
     s->type = r->is & IS_PLAIN ? VRAM_FFN_PLAIN : VRAM_FFN_GATED;
-    s->experts_per_token = config_whole(r, KEYS_PER_TOKEN, e->per_token < s->experts ? e->per_token : s->experts, 1, s->experts);
+    s->router_rows = e->zero_keys ? config_whole(r, e->zero_keys, e->zero, 0, CONFIG_COUNT) : 0;
+    s->experts_per_token = config_whole(r, KEYS_PER_TOKEN, e->per_token < s->experts ? e->per_token : s->experts, 1, s->experts + s->router_rows);
     s->expert_width = config_whole(r, or_else(e->width_keys, "moe_intermediate_size"), e->width ? e->width : r->width, 1, CONFIG_WIDEST);
     s->shared_width = s->expert_width * config_whole(r, KEYS_SHARED, e->shared, 0, CONFIG_COUNT);
     if (e->shared_keys) s->shared_width = config_whole(r, e->shared_keys, e->shared_width, 0, CONFIG_WIDEST);

@@ -507,12 +507,11 @@ static void llama4_adjust(reader *r)
     if (config_flag(r, "use_qk_norm", true)) r->attention.qk_norm = VRAM_QK_NORM_BARE;
 }
 
-/* LongCat: a block is two layers; the first has the experts beside its MLP. Zero experts are rows of the router only. */
+/* LongCat: a block is two layers; the first has the experts beside its MLP. */
 static void longcat_adjust(reader *r)
 {
     r->model->layers *= 2;
     if (r->model->layers > VRAM_MAX_LAYERS) config_fail(r, VRAM_ERROR_RANGE, "num_layers", (double)r->model->layers / 2, 1, VRAM_MAX_LAYERS / 2);
-    r->sparse.router_rows = config_whole(r, "zero_expert_num", 256, 0, CONFIG_COUNT);
 }
 
 static void longcat_special(reader *r, int64_t i, vram_layer *l)
@@ -957,32 +956,59 @@ static const family_keys griffin_keys = {.positions = ""};
 static const family_latent v3_latent = {1536, 512, 128, 64, 128}, v2_latent = {1536, 512, 128, 64, 128}, glm_flash_latent = {768, 512, 192, 64, 256}, glm5_latent = {2048, 512, 192, 64, 256},
     minicpm3_latent = {768, 256, 64, 32, 0}, mistral4_latent = {1024, 256, 64, 64, 128}, kimi_latent = {0, 512, 128, 64, 128};
 
-/*                                            experts, a token, width's key, width, shared, its key, width, which layers */
-static const family_experts mixtral_experts = {8, 2, "", 0, 0, NULL, 0, SPARSE_ALL, NULL, 0}, olmoe_experts = {64, 8, "", 0, 0, NULL, 0, SPARSE_ALL, NULL, 0},
-    flex_olmo_experts = {7, 5, "", 0, 0, NULL, 0, SPARSE_ALL, NULL, 0}, gpt_oss_experts = {128, 4, "", 0, 0, NULL, 0, SPARSE_ALL, NULL, 0},
-    phimoe_experts = {16, 2, "", 0, 0, NULL, 0, SPARSE_ALL, NULL, 0}, minimax_m2_experts = {256, 8, "", 0, 0, NULL, 0, SPARSE_ALL, NULL, 0},
-    m3_experts = {128, 4, "", 0, 0, "shared_intermediate_size", 3072, SPARSE_ALL, NULL, 0}, hunyuan_experts = {1, 1, "", 0, 0, NULL, 0, SPARSE_ALL, NULL, 0},
-    granite_experts = {8, 2, "", 0, 0, NULL, 0, SPARSE_ALL, NULL, 0}, granite_shared_experts = {8, 2, "", 0, 0, "shared_intermediate_size", 0, SPARSE_ALL, NULL, 0},
-    granite_hybrid_experts = {8, 2, "", 0, 0, "shared_intermediate_size", 1024, SPARSE_ALL, NULL, 0}, jetmoe_experts = {8, 2, "", 0, 0, NULL, 0, SPARSE_ALL, NULL, 0},
-    dbrx_experts = {4, 1, "ffn_config.ffn_hidden_size", 3584, 0, NULL, 0, SPARSE_ALL, NULL, 0}, jamba_experts = {16, 2, "", 0, 0, NULL, 0, SPARSE_PERIOD, NULL, 0},
-    qwen2_experts = {60, 4, NULL, 1408, 0, "shared_expert_intermediate_size", 5632, SPARSE_STEP, NULL, 0}, qwen3_experts = {128, 8, NULL, 768, 0, NULL, 0, SPARSE_STEP, NULL, 0},
-    qwen3_next_experts = {512, 10, NULL, 512, 0, "shared_expert_intermediate_size", 512, SPARSE_STEP, NULL, 0},
-    qwen3_5_experts = {256, 8, NULL, 512, 0, "shared_expert_intermediate_size", 512, SPARSE_ALL, NULL, 0},
-    v2_experts = {64, 6, NULL, 1407, 2, NULL, 0, SPARSE_AFTER_FIRST, NULL, 0}, v3_experts = {256, 8, NULL, 2048, 1, NULL, 0, SPARSE_AFTER_FIRST, NULL, 3},
-    v4_experts = {256, 6, NULL, 2048, 1, NULL, 0, SPARSE_ALL, NULL, 0}, axk1_experts = {192, 8, NULL, 2048, 1, NULL, 0, SPARSE_AFTER_FIRST, NULL, 1},
-    bailing_experts = {512, 8, NULL, 768, 1, NULL, 0, SPARSE_AFTER_FIRST, NULL, 2}, kimi_experts = {256, 8, NULL, 1024, 1, NULL, 0, SPARSE_AFTER_FIRST, NULL, 1},
-    dots1_experts = {0, 8, NULL, 1408, 0, NULL, 0, SPARSE_AFTER_FIRST, NULL, 0}, afmoe_experts = {64, 6, NULL, 1408, 2, NULL, 0, SPARSE_AFTER_FIRST, "num_dense_layers", 1},
-    cohere2_experts = {8, 2, "", 0, 0, NULL, 0, SPARSE_AFTER_FIRST, NULL, 0}, ernie_experts = {64, 6, NULL, 1536, 2, NULL, 0, SPARSE_RANGE, NULL, 0},
-    exaone_experts = {64, 8, NULL, 1024, 1, NULL, 0, SPARSE_AFTER_FIRST, NULL, 1}, glm4_experts = {128, 8, NULL, 1408, 1, NULL, 0, SPARSE_AFTER_FIRST, NULL, 1},
-    glm_flash_experts = {64, 4, NULL, 1536, 1, NULL, 0, SPARSE_AFTER_FIRST, "", 1}, glm5_experts = {256, 8, NULL, 2048, 1, NULL, 0, SPARSE_AFTER_FIRST, NULL, 3},
-    hy_v3_experts = {192, 8, NULL, 1536, 1, NULL, 0, SPARSE_AFTER_FIRST, "", 1}, lfm2_experts = {32, 4, NULL, 1792, 0, NULL, 0, SPARSE_AFTER_FIRST, "num_dense_layers", 2},
-    llama4_experts = {16, 1, "", 0, 1, NULL, 0, SPARSE_INTERLEAVED, NULL, 0}, longcat_experts = {512, 12, "expert_ffn_hidden_size moe_intermediate_size", 2048, 0, NULL, 0, SPARSE_ALL, NULL, 0},
-    mimo_experts = {256, 8, NULL, 2048, 0, NULL, 0, SPARSE_AFTER_FIRST, NULL, 1}, mistral4_experts = {128, 4, NULL, 2048, 1, NULL, 0, SPARSE_AFTER_FIRST, NULL, 0},
-    nemotron_h_experts = {8, 2, NULL, 7688, 1, "moe_shared_expert_intermediate_size", 7688, SPARSE_ALL, NULL, 0}, solar_experts = {128, 8, NULL, 1280, 1, NULL, 0, SPARSE_ALL, NULL, 0},
-    gemma4_experts = {0, 8, NULL, 0, 0, NULL, 0, SPARSE_ALL, NULL, 0}, deepseek_experts = {64, 6, NULL, 1408, 2, NULL, 0, SPARSE_AFTER_FIRST, NULL, 1},
-    ling_experts = {64, 6, NULL, 1408, 0, NULL, 0, SPARSE_AFTER_FIRST, NULL, 0}, ling2_experts = {256, 8, NULL, 512, 1, NULL, 0, SPARSE_AFTER_FIRST, NULL, 1},
-    step_experts = {288, 8, NULL, 1280, 0, "share_expert_dim", 1280, SPARSE_AFTER_FIRST, NULL, 3}, arctic_experts = {128, 2, "", 0, 0, NULL, 0, SPARSE_STEP, NULL, 0},
-    megatron_experts = {0, 1, "moe_intermediate_size moe_ffn_hidden_size", 0, 0, NULL, 0, SPARSE_ALL, NULL, 0};
+#define EXPERTS(number, chosen) .experts = number, .per_token = chosen
+#define WIDE_AS_MLP .width_keys = ""
+#define SHARED_WIDTH(keys, standard) .shared_keys = keys, .shared_width = standard
+#define AFTER(n) .rule = SPARSE_AFTER_FIRST, .first = n
+
+static const family_experts
+    mixtral_experts = {EXPERTS(8, 2), WIDE_AS_MLP},
+    olmoe_experts = {EXPERTS(64, 8), WIDE_AS_MLP},
+    flex_olmo_experts = {EXPERTS(7, 5), WIDE_AS_MLP},
+    gpt_oss_experts = {EXPERTS(128, 4), WIDE_AS_MLP},
+    phimoe_experts = {EXPERTS(16, 2), WIDE_AS_MLP},
+    minimax_m2_experts = {EXPERTS(256, 8), WIDE_AS_MLP},
+    m3_experts = {EXPERTS(128, 4), WIDE_AS_MLP, SHARED_WIDTH("shared_intermediate_size", 3072)},
+    hunyuan_experts = {EXPERTS(1, 1), WIDE_AS_MLP},
+    granite_experts = {EXPERTS(8, 2), WIDE_AS_MLP},
+    granite_shared_experts = {EXPERTS(8, 2), WIDE_AS_MLP, SHARED_WIDTH("shared_intermediate_size", 0)},
+    granite_hybrid_experts = {EXPERTS(8, 2), WIDE_AS_MLP, SHARED_WIDTH("shared_intermediate_size", 1024)},
+    jetmoe_experts = {EXPERTS(8, 2), WIDE_AS_MLP},
+    dbrx_experts = {EXPERTS(4, 1), .width_keys = "ffn_config.ffn_hidden_size", .width = 3584},
+    jamba_experts = {EXPERTS(16, 2), WIDE_AS_MLP, .rule = SPARSE_PERIOD},
+    qwen2_experts = {EXPERTS(60, 4), .width = 1408, SHARED_WIDTH("shared_expert_intermediate_size", 5632), .rule = SPARSE_STEP},
+    qwen3_experts = {EXPERTS(128, 8), .width = 768, .rule = SPARSE_STEP},
+    qwen3_next_experts = {EXPERTS(512, 10), .width = 512, SHARED_WIDTH("shared_expert_intermediate_size", 512), .rule = SPARSE_STEP},
+    qwen3_5_experts = {EXPERTS(256, 8), .width = 512, SHARED_WIDTH("shared_expert_intermediate_size", 512)},
+    v2_experts = {EXPERTS(64, 6), .width = 1407, .shared = 2, AFTER(0)},
+    v3_experts = {EXPERTS(256, 8), .width = 2048, .shared = 1, AFTER(3)},
+    v4_experts = {EXPERTS(256, 6), .width = 2048, .shared = 1},
+    axk1_experts = {EXPERTS(192, 8), .width = 2048, .shared = 1, AFTER(1)},
+    bailing_experts = {EXPERTS(512, 8), .width = 768, .shared = 1, AFTER(2)},
+    kimi_experts = {EXPERTS(256, 8), .width = 1024, .shared = 1, AFTER(1)},
+    dots1_experts = {EXPERTS(0, 8), .width = 1408, AFTER(0)},
+    afmoe_experts = {EXPERTS(64, 6), .width = 1408, .shared = 2, AFTER(1), .first_keys = "num_dense_layers"},
+    cohere2_experts = {EXPERTS(8, 2), WIDE_AS_MLP, AFTER(0)},
+    ernie_experts = {EXPERTS(64, 6), .width = 1536, .shared = 2, .rule = SPARSE_RANGE},
+    exaone_experts = {EXPERTS(64, 8), .width = 1024, .shared = 1, AFTER(1)},
+    glm4_experts = {EXPERTS(128, 8), .width = 1408, .shared = 1, AFTER(1)},
+    glm_flash_experts = {EXPERTS(64, 4), .width = 1536, .shared = 1, AFTER(1), .first_keys = ""},
+    glm5_experts = {EXPERTS(256, 8), .width = 2048, .shared = 1, AFTER(3)},
+    hy_v3_experts = {EXPERTS(192, 8), .width = 1536, .shared = 1, AFTER(1), .first_keys = ""},
+    lfm2_experts = {EXPERTS(32, 4), .width = 1792, AFTER(2), .first_keys = "num_dense_layers"},
+    llama4_experts = {EXPERTS(16, 1), WIDE_AS_MLP, .shared = 1, .rule = SPARSE_INTERLEAVED},
+    longcat_experts = {EXPERTS(512, 12), .width_keys = "expert_ffn_hidden_size moe_intermediate_size", .width = 2048, .zero_keys = "zero_expert_num", .zero = 256},
+    mimo_experts = {EXPERTS(256, 8), .width = 2048, AFTER(1)},
+    mistral4_experts = {EXPERTS(128, 4), .width = 2048, .shared = 1, AFTER(0)},
+    nemotron_h_experts = {EXPERTS(8, 2), .width = 7688, .shared = 1, SHARED_WIDTH("moe_shared_expert_intermediate_size", 7688)},
+    solar_experts = {EXPERTS(128, 8), .width = 1280, .shared = 1},
+    gemma4_experts = {EXPERTS(0, 8)},
+    deepseek_experts = {EXPERTS(64, 6), .width = 1408, .shared = 2, AFTER(1)},
+    ling_experts = {EXPERTS(64, 6), .width = 1408, AFTER(0)},
+    ling2_experts = {EXPERTS(256, 8), .width = 512, .shared = 1, AFTER(1)},
+    step_experts = {EXPERTS(288, 8), .width = 1280, SHARED_WIDTH("share_expert_dim", 1280), AFTER(3)},
+    arctic_experts = {EXPERTS(128, 2), WIDE_AS_MLP, .rule = SPARSE_STEP},
+    megatron_experts = {EXPERTS(0, 1), .width_keys = "moe_intermediate_size moe_ffn_hidden_size"};
 
 static const family families[] = {
     {"llama", S(4096, 11008, 32, 32, 0, 0, 32000, 2048), RMS, .norms = 2, .switches = {ATTENTION_BIAS, MLP_BIAS}},

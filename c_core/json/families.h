@@ -64,6 +64,8 @@ typedef struct {
     sparse_rule rule;
     const char *first_keys;  /* dense layers in front */
     int64_t first;
+    const char *zero_keys;   /* experts without weights: rows of the router only */
+    int64_t zero;
 } family_experts;
 
 typedef struct { int64_t q_rank, kv_rank, nope, rope, v; } family_latent;
