@@ -291,14 +291,26 @@ static double flash_copies(const net *n, double cells, double k_width, double v_
 }
 
 /* A layer in host memory keeps its cache there: keys and values are copied whole */
+static int copied_from_cache(net *n, double bytes)
+{
+    if (!on_host(n)) return GGML_NONE;
+    tag(n, VRAM_WHAT_CACHE_COPY);
+    int copy = ggml_graph_copy(n->g, bytes);
+    tag(n, VRAM_WHAT_ATTENTION_ACTIVATIONS);
+    return copy;
+}
+
 static int copied_cache(net *n, vram_format type, double cells, double heads, double head_dim)
 {
     double each = vram_format_bytes(type), padding = row_padding(vram_format_get(type)->block, each, head_dim);
-    if (!on_host(n)) return GGML_NONE;
-    tag(n, VRAM_WHAT_CACHE_COPY);
-    int copy = ggml_graph_copy(n->g, cells * n->b->streams * heads * head_dim * each + padding);
-    tag(n, VRAM_WHAT_ATTENTION_ACTIVATIONS);
-    return copy;
+    return copied_from_cache(n, cells * n->b->streams * heads * head_dim * each + padding);
+}
+
+/* The latent without its rotated end: the last row is that much shorter */
+static int copied_latent(net *n, const vram_attention *a, double cells)
+{
+    double each = vram_format_bytes(n->b->k_type), rank = (double)a->kv_lora_rank, width = rank + (double)a->qk_rope_head_dim;
+    return copied_from_cache(n, (cells * n->b->streams - 1) * width * each + rank * each);
 }
 
 /* Learned numbers that join each head's scores (gpt-oss); of layers in host memory they come with the mask */
@@ -415,6 +427,14 @@ static int index_mask(net *n, const vram_attention *a, const cache *c, int x, in
     return ggml_graph_op(n->g, true, mask, SOURCES(V(shown), c->mask));
 }
 
+/* each head's values of the latent's */
+static int heads_up(net *n, const vram_attention *a, int latent)
+{
+    double rank = (double)a->kv_lora_rank, v = (double)a->v_head_dim, h = (double)a->heads;
+    int up = copied_weight(n, VRAM_ROLE_OF_OTHER, rank, rank * v * h);
+    return ggml_graph_op(n->g, false, ggml_f32(v, n->rows, h), SOURCES(up, latent));
+}
+
 /* DeepSeek's latent attention with the key's up-projection absorbed: every head reads one latent of kv_lora_rank + rope numbers */
 static int latent_attention(net *n, const vram_attention *a, int x)
 {
@@ -424,35 +444,35 @@ static int latent_attention(net *n, const vram_attention *a, int x)
     if (a->index_heads > 0) index_key(n, a, x);
     if (a->q_lora_rank > 0) {
         low = multiply(n, x, (double)a->q_lora_rank);
-        low = same(n, true, same(n, true, low));
+        low = factors_of(n, (double)a->q_lora_rank, same(n, true, low));
     }
-    int q = multiply(n, low, h * (nope + rope));
-    int absorbed = shaped(n, false, ggml_f32(rank, n->rows, h), V(q));
+    int q = multiply_by(n, a->q_lora_rank > 0 ? VRAM_ROLE_OF_OTHER : VRAM_ROLE_OF_QUERY, low, h * (nope + rope));
+    int up = copied_weight(n, VRAM_ROLE_OF_OTHER, nope, nope * rank * h);
+    int absorbed = ggml_graph_op(n->g, false, ggml_f32(rank, n->rows, h), SOURCES(up, V(q)));
     int q_rope = ggml_graph_op(n->g, true, ggml_f32(rope, h, n->rows), SOURCES(V(q), POSITIONS));
     int query = ggml_graph_op(n->g, false, ggml_f32(rank + rope, h, n->rows), SOURCES(V(absorbed), q_rope));
     int kv = multiply(n, x, rank + rope);
-    int latent = same(n, true, shaped(n, true, ggml_f32(rank, n->rows, 1), V(kv)));
+    int latent = factors_of(n, rank, shaped(n, true, ggml_f32(rank, n->rows, 1), V(kv)));
     int k_rope = ggml_graph_op(n->g, true, ggml_f32(rope, 1, n->rows), SOURCES(V(kv), POSITIONS));
     int key = ggml_graph_op(n->g, false, ggml_f32(rank + rope, 1, n->rows), SOURCES(V(latent), k_rope));
     write_cache(n, key, c.k_ids);
-    int keys = copied_cache(n, n->b->k_type, c.cells, 1, rank + rope), copied_values = copied_cache(n, n->b->k_type, c.cells, 1, rank + rope);
     if (n->b->flash) {
+        int keys = copied_cache(n, n->b->k_type, c.cells, 1, rank + rope), values = copied_latent(n, a, c.cells);
         int mask = a->index_heads > 0 ? index_mask(n, a, &c, x, low) : c.mask;
         ggml_shape out = ggml_f32(rank, h, n->rows);
         out.bytes += flash_copies(n, c.cells, rank + rope, 0);
-        int o = ggml_graph_op(n->g, false, out, SOURCES(V(query), keys, copied_values, mask));
-        o = shaped(n, false, ggml_f32(v, n->rows, h), V(o));
-        return V(shaped(n, false, ggml_f32(v, h, n->rows), V(o)));
+        int o = ggml_graph_op(n->g, false, out, SOURCES(V(query), keys, values, mask));
+        return V(shaped(n, false, ggml_f32(v, h, n->rows), V(heads_up(n, a, V(o)))));
     }
-    int values = ggml_graph_op(n->g, false, ggml_typed(vram_format_bytes(n->b->k_type), c.cells, rank, n->b->streams), SOURCES(copied_values));
+    int values = copied_latent(n, a, c.cells), keys = copied_cache(n, n->b->k_type, c.cells, 1, rank + rope);
+    values = ggml_graph_op(n->g, false, ggml_typed(vram_format_bytes(n->b->k_type), c.cells, rank, n->b->streams), SOURCES(values));
     tag(n, VRAM_WHAT_ATTENTION_SCORES);
     int scores = ggml_graph_op(n->g, false, ggml_f32(c.cells, n->rows, h), SOURCES(keys, V(query)));
     int mask = a->index_heads > 0 ? index_mask(n, a, &c, x, low) : c.mask;
     scores = ggml_graph_op(n->g, true, ggml_f32(c.cells, n->rows, h), SOURCES(scores, mask));
     tag(n, VRAM_WHAT_ATTENTION_ACTIVATIONS);
     int o = ggml_graph_op(n->g, false, ggml_f32(rank, n->rows, h), SOURCES(values, scores));
-    o = shaped(n, false, ggml_f32(v, n->rows, h), o);
-    return shaped(n, false, ggml_f32(v * h, n->rows, 1), V(o));
+    return shaped(n, false, ggml_f32(v * h, n->rows, 1), V(heads_up(n, a, o)));
 }
 
 /* Attention up to the heads' output, before its projection */
