@@ -393,6 +393,7 @@ static bool on_gpu(const sums *s, const vram_gguf_tensor *t)
 {
     if (!s->engine) return true;
     if (t->layer >= 0) return (double)t->layer >= s->first_layer;
+    if (has(t->row->name, "per_layer_model_proj") || has(t->row->name, "per_layer_projection_norm")) return s->first_layer == 0; /* with the first layer */
     if (t->token_embedding) return s->model->tied && s->scenario->llama_cpp.gpu_layers != 0 && is(t->row->name, "embed_tokens");
     return t->row->part != VRAM_PART_EMBEDDING && s->scenario->llama_cpp.gpu_layers != 0;
 }

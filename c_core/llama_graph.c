@@ -936,16 +936,16 @@ static int layer_inputs(net *n, int stream)
     ggml_shape slices = ggml_f32(width, (double)n->m->layers, n->rows);
     int gate = same(n, true, multiply(n, stream, width)), inputs = CARRIED;
     if (n->layer == 0) {
-        int x = same(n, true, multiply(n, STREAM, all));
-        x = same(n, true, shaped(n, true, slices, V(x)));
+        int x = same(n, true, multiply_by(n, VRAM_ROLE_OF_HALF, STREAM, all));
+        x = factors_of(n, width, shaped(n, true, slices, V(x)));
         x = same(n, true, ggml_graph_op(n->g, true, slices, SOURCES(x, CARRIED)));
         inputs = shaped(n, false, ggml_f32(width, n->rows, (double)n->m->layers), V(x));
     }
     if (!last(n)) n->carried = inputs;
     gate = ggml_graph_op(n->g, true, ggml_f32(width, n->rows, 1), SOURCES(gate, V(inputs)));
     int y = multiply(n, gate, n->hidden);
-    y = same(n, true, same(n, true, y));
-    return same(n, true, add(n, stream, y));
+    y = factors_of(n, n->hidden, same(n, true, y));
+    return factors_of(n, 1, add(n, stream, y));
 }
 
 static int plain_layer(net *n, const vram_layer *l)
