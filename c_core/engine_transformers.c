@@ -23,7 +23,7 @@ typedef struct {
     double sequences, tokens, past; /* this pass: new tokens of each sequence, and tokens in the cache before */
     double bytes;                   /* a number of the compute type */
     double ranks;
-    bool eager;
+    bool eager, unpacks;
     int old_k, old_v;               /* this layer's cache before the pass; -1: none */
     double own;                     /* its bytes */
 } stage;
@@ -58,10 +58,12 @@ static void drop(stage *s, int index)
     while (s->alive > 0 && s->live[s->alive - 1].copies == 0) s->alive--;
 }
 
-static int linear(stage *s, vram_what what, double width)
+/* A product with a matrix of `width` x `inputs`. bitsandbytes unpacks 4-bit weights whole for it, but for single tokens. */
+static int linear(stage *s, vram_what what, double width, double inputs)
 {
-    int out = make(s, what, width);
+    int out = make(s, what, width), weights = s->unpacks && s->tokens > 1 ? make_of(s, VRAM_WHAT_DEQUANTISED, 1, 0, width * inputs, s->bytes) : -1;
     drop(s, make_of(s, VRAM_WHAT_CUBLAS_WORKSPACE, 1, 0, CUBLAS_WORKSPACE, 1));
+    if (weights >= 0) drop(s, weights);
     return out;
 }
 
@@ -183,16 +185,16 @@ static int qk_norm(stage *s, const vram_model *m, const vram_attention *a, int x
 static int softmax_attention(stage *s, const vram_model *m, const vram_attention *a)
 {
     double heads = vram_ceil_div((double)a->heads, s->ranks), kv_heads = vram_kv_heads_on_rank((double)a->kv_heads, s->ranks);
-    double d = (double)a->head_dim, keys = s->past + s->tokens;
+    double d = (double)a->head_dim, h = (double)m->hidden, keys = s->past + s->tokens;
     if (a->window) keys = vram_min(s->past, (double)a->window - 1) + s->tokens;
     vram_what what = VRAM_WHAT_ATTENTION_ACTIVATIONS;
-    int qkv = -1, k = -1, v = -1, q = linear(s, what, heads * d * (a->output_gate ? 2 : 1));
-    if (a->fused_qkv) qkv = linear(s, what, kv_heads * (d + (double)a->v_head_dim));
+    int qkv = -1, k = -1, v = -1, q = linear(s, what, heads * d * (a->output_gate ? 2 : 1), h);
+    if (a->fused_qkv) qkv = linear(s, what, kv_heads * (d + (double)a->v_head_dim), h);
     q = qk_norm(s, m, a, q, heads * d);
     if (!a->shares_cache && !a->fused_qkv) {
-        k = linear(s, what, kv_heads * d);
+        k = linear(s, what, kv_heads * d, h);
         k = qk_norm(s, m, a, k, kv_heads * d);
-        v = linear(s, what, kv_heads * (double)a->v_head_dim);
+        v = linear(s, what, kv_heads * (double)a->v_head_dim, h);
     }
     if (m->position == VRAM_POSITION_ROTARY) {
         int turned = rotary(s, heads * d, rotates_in_fp32(m));
@@ -208,7 +210,7 @@ static int softmax_attention(stage *s, const vram_model *m, const vram_attention
     if (v >= 0) drop(s, v);
     attention_core(s, a, heads, kv_heads, keys);
     int core = make(s, what, heads * (double)a->v_head_dim);
-    int out = linear(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
+    int out = linear(s, VRAM_WHAT_HIDDEN_STATES, h, heads * (double)a->v_head_dim);
     drop(s, core);
     drop(s, q);
     if (qkv >= 0) drop(s, qkv);
@@ -221,15 +223,15 @@ static int latent_attention(stage *s, const vram_model *m, const vram_attention 
     double heads = vram_ceil_div((double)a->heads, s->ranks), nope = (double)a->qk_nope_head_dim, rope = (double)a->qk_rope_head_dim;
     double keys = (s->past + s->tokens) / s->tokens, v = (double)a->v_head_dim;
     vram_what what = VRAM_WHAT_ATTENTION_ACTIVATIONS;
-    int q = linear(s, what, heads * (nope + rope));
-    int compressed = linear(s, what, (double)a->kv_lora_rank + rope);
+    int q = linear(s, what, heads * (nope + rope), (double)m->hidden);
+    int compressed = linear(s, what, (double)a->kv_lora_rank + rope, (double)m->hidden);
     int turned = make(s, what, heads * (nope + rope));
     update_cache(s, a);
     int expanded = make_of(s, what, 1, keys, heads * (nope + v), s->bytes);
     int k = make_of(s, what, 1, keys, heads * (nope + rope), s->bytes);
     if (s->eager) eager_scores(s, heads, s->past + s->tokens);
     int core = make(s, what, heads * v);
-    int out = linear(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
+    int out = linear(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden, heads * v);
     drop(s, core);
     drop(s, k);
     drop(s, expanded);
@@ -244,10 +246,10 @@ static int state_mixer(stage *s, const vram_model *m, const vram_state *x)
 {
     vram_state_shape shape = vram_state_size(x);
     double inner = vram_max(shape.channels, shape.conv_channels);
-    int in = linear(s, VRAM_WHAT_STATE_MIXER, shape.conv_channels + inner);
+    int in = linear(s, VRAM_WHAT_STATE_MIXER, shape.conv_channels + inner, (double)m->hidden);
     int conv = make(s, VRAM_WHAT_STATE_MIXER, shape.conv_channels);
     int scanned = make32(s, VRAM_WHAT_STATE_MIXER, inner);
-    int out = linear(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
+    int out = linear(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden, inner);
     drop(s, scanned);
     drop(s, conv);
     drop(s, in);
@@ -268,31 +270,31 @@ static double activation_copies(const vram_model *m)
 
 static int dense_mlp(stage *s, const vram_model *m, const vram_ffn *f, double width)
 {
-    double i = vram_ceil_div(width, s->ranks);
+    double i = vram_ceil_div(width, s->ranks), h = (double)m->hidden;
     vram_what what = VRAM_WHAT_MLP_ACTIVATIONS;
     int first, inner;
     if (f->type == VRAM_FFN_PLAIN) {
-        first = linear(s, what, i);
+        first = linear(s, what, i, h);
         int rest = make(s, what, i * (activation_copies(m) - 1));
         drop(s, rest);
         inner = make(s, what, i);
         drop(s, first);
     } else if (f->fused_gate_up) { /* gate and up are halves of one tensor: neither goes before the other */
-        first = linear(s, what, 2 * i);
+        first = linear(s, what, 2 * i, h);
         int active = make(s, what, i);
         inner = make(s, what, i);
         drop(s, active);
         drop(s, first);
     } else {
-        int gate = linear(s, what, i);
+        int gate = linear(s, what, i, h);
         first = make(s, what, i);
         drop(s, gate);
-        int up = linear(s, what, i);
+        int up = linear(s, what, i, h);
         inner = make(s, what, i);
         drop(s, up);
         drop(s, first);
     }
-    int out = linear(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
+    int out = linear(s, VRAM_WHAT_HIDDEN_STATES, h, i);
     drop(s, inner);
     return out;
 }
@@ -491,7 +493,7 @@ typedef struct {
 static stage begin(const pass *p, double tokens, double past)
 {
     stage s = {.sequences = p->sequences, .tokens = tokens, .past = past, .bytes = p->bytes,
-               .ranks = (double)p->scenario->parallel.tensor, .eager = p->scenario->transformers.attention == VRAM_ATTENTION_EAGER};
+               .ranks = (double)p->scenario->parallel.tensor, .unpacks = vram_format_get(p->scenario->weights)->scheme == VRAM_SCHEME_NF4 || vram_format_get(p->scenario->weights)->scheme == VRAM_SCHEME_NF4_DQ, .eager = p->scenario->transformers.attention == VRAM_ATTENTION_EAGER};
     whole_pass(&s, &p->scenario->model);
     return s;
 }

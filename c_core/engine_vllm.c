@@ -116,9 +116,10 @@ static bool packed(const vram_format_row *f, const vram_tensor *t)
 
 static void take(loading *l, double bytes)
 {
-    if (bytes <= 0) return;
-    vram_allocator_take(&l->a, bytes);
-    l->tensors += bytes;
+    double whole = vram_ceil_div(bytes, 1);
+    if (whole <= 0) return;
+    vram_allocator_take(&l->a, whole);
+    l->tensors += whole;
 }
 
 static void take_numbers(loading *l, double numbers, bool in_format)
@@ -254,7 +255,7 @@ static forward attention_of(const vllm *v, const vram_attention *a)
     double q = heads * (double)a->head_dim, normed = a->qk_norm == VRAM_QK_NORM_NONE ? 0 : q + kv;
     if (a->type == VRAM_MIXER_MLA) {
         double r = (double)a->kv_lora_rank, rope = (double)a->qk_rope_head_dim;
-        return (forward){heads * (double)(a->qk_nope_head_dim + a->qk_rope_head_dim) + 4 * r + rope + heads * (double)a->v_head_dim + (double)a->q_lora_rank, 2,
+        return (forward){heads * (double)(a->qk_nope_head_dim + a->qk_rope_head_dim) + 4 * r + rope + heads * (double)a->v_head_dim + 2 * (double)a->q_lora_rank, 2,
                          VRAM_WHAT_ATTENTION_ACTIVATIONS, latent_context(v, a)};
     }
     if (is(v->m, rotates_in_fp32)) return (forward){3 * q + 8 * kv, 4, VRAM_WHAT_ATTENTION_ACTIVATIONS, 0}; /* through transformers' modules */
