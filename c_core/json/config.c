@@ -361,7 +361,7 @@ static bool is_sparse(reader *r, int64_t i)
     case SPARSE_ALL: return true;
     case SPARSE_AFTER_FIRST: return i >= config_whole(r, or_else(e->first_keys, "first_k_dense_replace"), e->first, 0, VRAM_MAX_LAYERS);
     case SPARSE_STEP:
-        step = config_whole(r, "decoder_sparse_step", 1, 1, VRAM_MAX_LAYERS);
+        step = config_whole(r, "decoder_sparse_step moe_layer_frequency", 1, 1, VRAM_MAX_LAYERS);
         return (i + 1) % step == 0 && !config_contains(config_list(r, "mlp_only_layers", 0), i);
     case SPARSE_INTERLEAVED:
         step = config_whole(r, "interleave_moe_layer_step", 1, 1, VRAM_MAX_LAYERS);

@@ -847,19 +847,37 @@ static void chatglm_adjust(reader *r)
 /* The first Qwen: an MLP of two halves. */
 static void qwen_adjust(reader *r) { r->dense.width = r->width / 2; }
 
-/* Step 3.5: windows have query heads of their own; a gate a head. */
-static void step_special(reader *r, int64_t i, vram_layer *l)
+/* Is the layer one of "3,4,5"? */
+static bool enumerated(const char *numbers, int64_t layer)
 {
-    (void)i;
-    if (l->attention.window > 0) l->attention.heads = config_whole(r, "swa_num_attention_heads attention_other_setting.num_attention_heads", l->attention.heads, 1, CONFIG_COUNT);
-    l->attention.gate_width = l->attention.heads;
+    for (const char *c = numbers; *c;) {
+        int64_t n = 0;
+        while (*c && (*c < '0' || *c > '9')) c++;
+        if (!*c) return false;
+        for (; *c >= '0' && *c <= '9'; c++) n = n < 1000000 ? 10 * n + (*c - '0') : n;
+        if (n == layer) return true;
+    }
+    return false;
 }
 
-/* Arctic: a small dense MLP beside the experts. */
+/* Step 3.5: windows have heads of their own; a gate a head; layers with experts are enumerated in a text. */
+static void step_special(reader *r, int64_t i, vram_layer *l)
+{
+    vram_attention *a = &l->attention;
+    const char *sparse = config_text(r, "moe_layers_enum");
+    if (a->window > 0) {
+        a->heads = config_whole(r, "attention_other_setting.num_attention_heads swa_num_attention_heads", a->heads, 1, CONFIG_COUNT);
+        a->kv_heads = config_whole(r, "attention_other_setting.num_attention_groups swa_num_key_value_heads", a->kv_heads, 1, a->heads);
+    }
+    a->gate_width = config_flag(r, "use_head_wise_attn_gate", true) ? a->heads : 0;
+    if (*sparse) l->ffn = enumerated(sparse, i) ? r->sparse : r->dense;
+}
+
+/* Arctic: a small dense MLP beside the experts, behind a norm of its own. */
 static void arctic_special(reader *r, int64_t i, vram_layer *l)
 {
     (void)i;
-    if (l->ffn.experts == 0) return;
+    if (l->ffn.experts == 0 || !config_flag(r, "use_residual", true)) return;
     l->ffn.width = r->model->hidden;
     l->norms++;
 }
@@ -951,6 +969,7 @@ static const family_keys mamba_keys = {.width = ""};
 static const family_keys v4_keys = {.width = ""};
 static const family_keys jetmoe_keys = {.head_dim = "kv_channels head_dim", .heads = "", .kv_heads = ""};
 static const family_keys zamba_keys = {.head_dim = "attention_head_dim"};
+static const family_keys step_keys = {.kv_heads = "num_attention_groups num_key_value_heads"};
 static const family_keys griffin_keys = {.positions = ""};
 
 static const family_latent v3_latent = {1536, 512, 128, 64, 128}, v2_latent = {1536, 512, 128, 64, 128}, glm_flash_latent = {768, 512, 192, 64, 256}, glm5_latent = {2048, 512, 192, 64, 256},
@@ -1006,7 +1025,7 @@ static const family_experts
     deepseek_experts = {EXPERTS(64, 6), .width = 1408, .shared = 2, AFTER(1)},
     ling_experts = {EXPERTS(64, 6), .width = 1408, AFTER(0)},
     ling2_experts = {EXPERTS(256, 8), .width = 512, .shared = 1, AFTER(1)},
-    step_experts = {EXPERTS(288, 8), .width = 1280, SHARED_WIDTH("share_expert_dim", 1280), AFTER(3)},
+    step_experts = {EXPERTS(288, 8), .width = 1280, SHARED_WIDTH("share_expert_dim", 1280), AFTER(1)},
     arctic_experts = {EXPERTS(128, 2), WIDE_AS_MLP, .rule = SPARSE_STEP},
     megatron_experts = {EXPERTS(0, 1), .width_keys = "moe_intermediate_size moe_ffn_hidden_size"};
 
@@ -1147,11 +1166,11 @@ static const family families[] = {
      .names = {.qkv = "query_key_value", .o = "dense", .gate_up = "dense_h_to_4h", .down = "dense_4h_to_h"}, .switches = {{"add_qkv_bias", false, ON_QKV}, {"add_bias_linear", false, ON_QKVO | ON_MLP}}},
     {"minicpm", S(4096, 11008, 32, 32, 0, 0, 73448, 32768), IS_TIED, RMS, .norms = 2, .switches = {ATTENTION_BIAS}},
     {"deepseek", S(2048, 10944, 28, 16, 0, 0, 102400, 4096), HAS_EXPERT_MODULES, RMS, .norms = 2, .experts = &deepseek_experts, .switches = {ATTENTION_BIAS}},
-    {"bailing_moe", S(2048, 5632, 28, 16, 4, 0, 126464, 32768), IS_FUSED_QKV | HAS_EXPERT_MODULES, RMS, .norms = 2, .experts = &ling_experts, .names = {.qkv = "query_key_value", .o = "dense"}, .switches = {{"use_qkv_bias", false, ON_QKV}, {"use_bias", false, ON_O}}},
-    {"bailing_moe_v2", S(2048, 5120, 20, 16, 4, 128, 157184, 32768), IS_FUSED_QKV | HAS_ROUTER_BIAS_BUFFER | HAS_EXPERT_MODULES, RMS, .norms = 2, .qk_norm = VRAM_QK_NORM_HEAD, .experts = &ling2_experts, .names = {.qkv = "query_key_value", .o = "dense"}, .switches = {{"use_qkv_bias", false, ON_QKV}, {"use_bias", false, ON_O}, {"use_qk_norm", true, ON_QK_NORM}}},
+    {"bailing_moe", S(2048, 5632, 28, 16, 4, 0, 126464, 32768), IS_FUSED_QKV | HAS_EXPERT_MODULES, RMS, .norms = 2, .experts = &ling_experts, .names = {.qkv = "query_key_value", .o = "dense"}, .switches = {{"use_qkv_bias", false, ON_QKV}, {"use_bias", false, ON_O | ON_MLP}}},
+    {"bailing_moe_v2", S(2048, 5120, 20, 16, 4, 128, 157184, 32768), IS_FUSED_QKV | HAS_ROUTER_BIAS_BUFFER | HAS_EXPERT_MODULES, RMS, .norms = 2, .qk_norm = VRAM_QK_NORM_HEAD, .experts = &ling2_experts, .names = {.qkv = "query_key_value", .o = "dense"}, .switches = {{"use_qkv_bias", false, ON_QKV}, {"use_bias", false, ON_O | ON_MLP}, {"use_qk_norm", true, ON_QK_NORM}}},
     {"mimo", S(4096, 11008, 36, 32, 8, 128, 151680, 32768), 0, RMS, .norms = 2, .switches = {ALWAYS(ON_QKV)}},
     {"qwen", S(4096, 22016, 32, 32, 0, 128, 151936, 8192), IS_FUSED_QKV | HAS_NO_KV_KEY, RMS, .norms = 2, .adjust = qwen_adjust, .names = {.qkv = "c_attn", .o = "c_proj", .gate = "w2", .up = "w1", .down = "c_proj"}, .switches = {ALWAYS(ON_QKV)}},
-    {"step3p5", S(4096, 11264, 45, 64, 8, 128, 128896, 262144), HAS_ROUTER_BIAS, RMS, .norms = 2, .qk_norm = VRAM_QK_NORM_HEAD, .window = 512, .experts = &step_experts, .pattern = step_pattern, .special = step_special, .switches = {ALWAYS(ON_QK_NORM)}},
+    {"step3p5", S(4096, 11264, 45, 64, 8, 128, 128896, 262144), HAS_ROUTER_BIAS, &step_keys, RMS, .norms = 2, .qk_norm = VRAM_QK_NORM_HEAD, .window = 512, .names = {.attention_gate = "g_proj"}, .experts = &step_experts, .pattern = step_pattern, .special = step_special, .switches = {ALWAYS(ON_QK_NORM)}},
     {"nemotron-nas", S(8192, 28672, 80, 64, 8, 0, 128256, 131072), 0, RMS, .norms = 2, .special = nas_special, .switches = {ATTENTION_BIAS, MLP_BIAS}},
     {"arctic", S(7168, 4864, 35, 56, 8, 0, 32000, 4096), HAS_EXPERT_MODULES | HAS_LINEAR_ROUTER, RMS, .norms = 2, .names = {.gate = "w1", .up = "w3", .down = "w2"}, .experts = &arctic_experts, .special = arctic_special},
 };
