@@ -272,8 +272,8 @@ static forward state_of(const vllm *v, const vram_state *x)
     case VRAM_STATE_MAMBA1: return (forward){3 * inner, 4, VRAM_WHAT_STATE_MIXER, 0};
     case VRAM_STATE_MAMBA2: {
         double in = inner + conv + (double)x->heads;
-        double norm = x->groups > 1 ? 4 * inner * 2 / v->b : 2 * conv;
-        return (forward){in + inner + norm, 2, VRAM_WHAT_STATE_MIXER, 0};
+        bool fp32 = x->groups > 1 || !x->gated_norm; /* the gate is applied in two fp32 copies where no kernel does it with the norm */
+        return (forward){in + inner + (fp32 ? 8 * inner / v->b : 2 * conv), x->gated_norm ? 2 : 4, VRAM_WHAT_STATE_MIXER, 0};
     }
     case VRAM_STATE_SHORT_CONV: return (forward){4 * conv, 3, VRAM_WHAT_STATE_MIXER, 0};
     default: return (forward){conv + 2 * inner, 4, VRAM_WHAT_STATE_MIXER, 0};
@@ -304,7 +304,7 @@ static forward layer_of(const vllm *v, const vram_layer *l)
     if (l->ffn.width > 0) most = fuller(v, most, mlp_of(v, l, (double)l->ffn.width));
     if (l->ffn.shared_width > 0) {
         forward shared = mlp_of(v, l, (double)l->ffn.shared_width);
-        shared.hidden = 4;
+        shared.hidden = vram_max(4, shared.hidden);
         most = fuller(v, most, shared);
     }
     return most;
