@@ -231,12 +231,16 @@ static double rotary_dim(const vram_model *m)
 
 int vram_stream_width(const vram_pass *pass) { return pass->plain_width; }
 
+/* A table that is embedding and head: on its own GPU its two gradients meet when backward has come to the embedding. */
+static bool is_tied(const vram_pass *pass) { return pass->model->tied && pass->scenario->parallel.engine == VRAM_PARALLEL_ENGINE_PLAIN && pass->scenario->parallel.zero == 0 && pass->head != VRAM_HEAD_VALUE; }
+
 void vram_block_embedding(const vram_pass *pass, vram_tape *t)
 {
     if (vram_is_megatron(pass->scenario, pass->model)) { vram_megatron_embedding(pass, t); return; }
     block b = begin(pass, t, -1);
     vram_cell weight = vram_tape_parameter(t, SIZE(&b, {VRAM_SYMBOL_VOCABULARY, (double)pass->model->vocab}, {VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden}),
                                            pass->plain_width, pass->gradients && !pass->lora);
+    t->cell[weight].tied = is_tied(pass);
     finish(&b, vram_op_embedding(t, weight, b.hidden, pass->plain_width, VRAM_WHAT_HIDDEN_STATES));
 }
 
@@ -272,6 +276,12 @@ void vram_block_head(const vram_pass *pass, vram_tape *t)
     vram_size words = wide(&b, VRAM_SYMBOL_VOCABULARY, (double)m->vocab);
     vram_cell last = norm(&b, x);
     vram_cell weight = vram_tape_parameter(t, SIZE(&b, {VRAM_SYMBOL_VOCABULARY, (double)m->vocab}, {VRAM_SYMBOL_HIDDEN, (double)m->hidden}), pass->plain_width, pass->gradients && !pass->lora);
+    t->cell[weight].tied = is_tied(pass);
+    if (pass->head != VRAM_HEAD_LOSS) {
+        vram_head_write(pass, t, last, weight);
+        finish(&b, VRAM_NO_CELL);
+        return;
+    }
     vram_cell logits = vram_op_linear(t, last, weight, VRAM_NO_CELL, words, VRAM_WHAT_LOGITS);
     t->cell[logits].component = VRAM_COMPONENT_LOGITS;
     vram_tape_mark(t);

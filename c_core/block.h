@@ -4,6 +4,17 @@
 
 #include "tape.h"
 
+/* What stands behind the last norm */
+typedef enum {
+    VRAM_HEAD_LOSS,            /* the head of the model and the loss of its class; a bare loop around it */
+    VRAM_HEAD_TRAINER,         /* the same under a trainer: outputs in fp32, then its statistics (TRL's SFT with whole logits) */
+    VRAM_HEAD_TILED,           /* log-probabilities in tiles */
+    VRAM_HEAD_PAIRS,           /* log-probabilities of all positions (DPO) */
+    VRAM_HEAD_ANSWERS,         /* of the answers alone (GRPO, RLOO) */
+    VRAM_HEAD_SAMPLES,         /* of the answers, the logits of all positions being made (PPO) */
+    VRAM_HEAD_VALUE            /* one number a position */
+} vram_head;
+
 /* What one pass is about: a model, how it is stored and trained, how many tokens. */
 typedef struct {
     const vram_scenario *scenario;
@@ -17,6 +28,10 @@ typedef struct {
     bool four_bit;
     double workspace;
     vram_stage stage;          /* of the pipeline */
+    vram_head head;
+    double scored;             /* positions of a sequence whose log-probability is asked for */
+    bool reference_follows;    /* the reference's outputs stand beside the policy's when the loss is computed (DPO) */
+    bool outputs_held;         /* every layer's output is one of the model's (PPO) */
 } vram_pass;
 
 vram_pass vram_pass_of(const vram_scenario *scenario, const vram_model *model, double batch, double tokens, bool gradients);
@@ -30,6 +45,9 @@ void vram_megatron_embedding(const vram_pass *pass, vram_tape *tape);
 void vram_megatron_layer(const vram_pass *pass, int kind, vram_tape *tape);
 void vram_megatron_shared(const vram_pass *pass, vram_role role, vram_report *report);
 void vram_megatron_head(const vram_pass *pass, vram_tape *tape);
+/* heads.c: what follows the last norm's output, for heads other than VRAM_HEAD_LOSS */
+void vram_head_choose(vram_pass *pass, vram_role role); /* by task, algorithm, loss and role */
+void vram_head_write(const vram_pass *pass, vram_tape *tape, vram_cell last, vram_cell weight);
 /* What the layers share: bytes of rotary tables and masks, made before the first layer */
 void vram_block_shared(const vram_pass *pass, vram_role role, unsigned phases, vram_report *report);
 bool vram_caller_keeps_logits(const vram_scenario *scenario);

@@ -218,18 +218,12 @@ void vram_serving_pass(const vram_scenario *scenario, double tokens, double sequ
 void vram_graphs_allowance(const vram_scenario *scenario, double graphs, vram_report *report);
 double vram_kernels_allowance(const vram_scenario *scenario, vram_report *report);  /* these two return their bytes */
 double vram_ranks_allowance(const vram_scenario *scenario, vram_report *report);    
+void vram_transformers_generate(const vram_scenario *scenario, const vram_model *model, double sequences, double prompt, double tokens, double bytes, double sampled,
+                                vram_phase phase, vram_report *report);             /* the same within a training loop */
 void vram_engine_llama_cpp(const vram_scenario *scenario, vram_report *report);     /* engine_llama_cpp.c */
 
 /* ---- training.c, replay.c ---- */
-void vram_training(const vram_scenario *scenario, vram_report *report);             /* vram_train() of the scenario's own model, rules of thumb */
-
-/* One trained model in its role: weights, gradients, master weights, optimizer states (alive in all phases of the report from load on;
- * gradients as the precision and engine have it), adapters when LoRA; and by replay its forward, loss, backward and step of
- * `sequences` x `tokens` a micro-batch. */
-void vram_train(const vram_scenario *scenario, const vram_model *model, vram_role role, double sequences, double tokens, vram_report *report);
-/* A pass without gradients in `phase`: the largest working set of a layer, and the logits of `logit_rows` positions a sequence (0: no head). */
-void vram_forward_only(const vram_scenario *scenario, const vram_model *model, vram_role role, double sequences, double tokens, double logit_rows,
-                       vram_phase phase, vram_report *report);
+void vram_training(const vram_scenario *scenario, vram_report *report);             /* the scenario's own model trained, rules of thumb */
 
 /* ---- rl.c ---- */
 void vram_rl(const vram_scenario *scenario, vram_report *report);

@@ -387,8 +387,8 @@ static void decoder_layer(stage *s, const vram_model *m, const vram_layer *l)
         if (all[i] >= 0) drop(s, all[i]);
 }
 
-/* The last norm, and the logits of each sequence's last position. */
-static void head(stage *s, const vram_model *m)
+/* The last norm, and the logits of each sequence's last position; then, where a token is sampled, fp32 copies of them. */
+static void head(stage *s, const vram_model *m, double sampled)
 {
     int embeddings = make(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden), input = make(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
     int out = norm(s, m, (double)m->hidden);
@@ -396,8 +396,9 @@ static void head(stage *s, const vram_model *m)
     drop(s, embeddings);
     int logits = make_of(s, VRAM_WHAT_LOGITS, 1, 1 / s->tokens, vram_ceil_div((double)m->vocab, s->ranks), s->bytes);
     drop(s, make_of(s, VRAM_WHAT_CUBLAS_WORKSPACE, 1, 0, CUBLAS_WORKSPACE, 1));
-    drop(s, logits);
     drop(s, out);
+    if (sampled > 0) drop(s, make_of(s, VRAM_WHAT_SAMPLING, sampled, 1 / s->tokens, vram_ceil_div((double)m->vocab, s->ranks), 4));
+    drop(s, logits);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- phases -- */
@@ -434,7 +435,7 @@ static void whole_pass(stage *s, const vram_model *m)
 
 static vram_component component_of(vram_what what)
 {
-    if (what == VRAM_WHAT_LOGITS) return VRAM_COMPONENT_LOGITS;
+    if (what == VRAM_WHAT_LOGITS || what == VRAM_WHAT_SAMPLING) return VRAM_COMPONENT_LOGITS;
     if (what == VRAM_WHAT_CACHE_COPY || what == VRAM_WHAT_CUBLAS_WORKSPACE) return VRAM_COMPONENT_WORKSPACE;
     return VRAM_COMPONENT_ACTIVATIONS;
 }
@@ -455,7 +456,7 @@ static void leave_out_own_cache(stage *s, bool views)
     }
 }
 
-static void emit(const stage *s, unsigned phase, double *slack, vram_report *report)
+static void emit_stage(const stage *s, vram_role role, unsigned phase, double *slack, vram_report *report)
 {
     for (int i = 0; i < s->at_peak; i++) {
         tensor t = s->peak[i];
@@ -468,7 +469,7 @@ static void emit(const stage *s, unsigned phase, double *slack, vram_report *rep
         double copies = 0;
         for (int j = i; j < s->at_peak; j++)
             if (s->peak[j].what == t.what && s->peak[j].rows == t.rows && s->peak[j].width == t.width && s->peak[j].bytes == t.bytes) copies += s->peak[j].copies;
-        vram_entry *e = vram_add(report, VRAM_ROLE_MODEL, component_of(t.what), t.what, VRAM_MODELLED, VRAM_SOURCE_TRANSFORMERS, phase);
+        vram_entry *e = vram_add(report, role, component_of(t.what), t.what, VRAM_MODELLED, VRAM_SOURCE_TRANSFORMERS, phase);
         if (copies != 1) vram_times(e, VRAM_SYMBOL_COPIES, copies);
         if (t.rows > 0) vram_times(e, VRAM_SYMBOL_TOKENS, t.rows * s->sequences * s->tokens);
         vram_times(vram_times(e, VRAM_SYMBOL_WIDTH, t.width), VRAM_SYMBOL_BYTES_PER_ELEMENT, t.bytes);
@@ -486,15 +487,20 @@ static double layer_cache(const vram_scenario *scenario, const vram_attention *a
 
 typedef struct {
     const vram_scenario *scenario;
+    const vram_model *model;
+    vram_role role;
+    unsigned prefill, decode; /* phases */
     double sequences, bytes;
+    double prompt, tokens;
     int64_t layers;        /* of this stage of the pipeline */
+    double sampled;        /* fp32 copies of the last position's logits that choosing the next token makes */
 } pass;
 
 static stage begin(const pass *p, double tokens, double past)
 {
     stage s = {.sequences = p->sequences, .tokens = tokens, .past = past, .bytes = p->bytes,
                .ranks = (double)p->scenario->parallel.tensor, .unpacks = vram_format_get(p->scenario->weights)->scheme == VRAM_SCHEME_NF4 || vram_format_get(p->scenario->weights)->scheme == VRAM_SCHEME_NF4_DQ, .eager = p->scenario->transformers.attention == VRAM_ATTENTION_EAGER};
-    whole_pass(&s, &p->scenario->model);
+    whole_pass(&s, p->model);
     return s;
 }
 
@@ -509,38 +515,38 @@ static bool caches_itself(const stage *s)
 static void emit_cache(const pass *p, int64_t layers, double tokens, bool whole_windows, unsigned phase, double *slack, vram_report *report)
 {
     const vram_scenario *s = p->scenario;
-    vram_cache_rules rules = vram_cache_rules_plain(s, &s->model, VRAM_ROLE_MODEL, p->sequences, tokens, phase);
+    vram_cache_rules rules = vram_cache_rules_plain(s, p->model, p->role, p->sequences, tokens, phase);
     rules.source = VRAM_SOURCE_TRANSFORMERS;
     rules.no_windows = whole_windows;
     rules.window_less = 1;
     rules.k_bytes = rules.v_bytes = p->bytes;
     rules.end_layer = layers;
-    vram_cache_entries(&s->model, &rules, report);
+    vram_cache_entries(p->model, &rules, report);
     for (int64_t i = 0; i < layers; i++) {
-        const vram_attention *a = &s->model.kind[s->model.layer_kind[i]].attention;
+        const vram_attention *a = &p->model->kind[p->model->layer_kind[i]].attention;
         double kept = a->window && !whole_windows ? vram_min(tokens, (double)a->window - 1) : tokens;
         double half = layer_cache(s, a, p->sequences, kept, p->bytes) / 2;
         if (half > 0) *slack += 2 * (vram_block_bytes(half) - half);
     }
 }
 
-static void emit_slack(double slack, unsigned phase, vram_report *report)
+static void emit_slack(const pass *p, double slack, unsigned phase, vram_report *report)
 {
-    vram_entry *e = vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_MODELLED, VRAM_SOURCE_PYTORCH_ALLOCATOR, phase);
+    vram_entry *e = vram_add(report, p->role, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_MODELLED, VRAM_SOURCE_PYTORCH_ALLOCATOR, phase);
     vram_times(e, VRAM_SYMBOL_BYTES, slack);
 }
 
 /* The prompt at once: caches fill from the first layer to the last, so each kind's last layer is its fullest. */
 static void prefill(const pass *p, vram_report *report)
 {
-    const vram_model *m = &p->scenario->model;
-    double tokens = (double)p->scenario->prompt, before = 0, most = -1, slack = 0;
+    const vram_model *m = p->model;
+    double tokens = p->prompt, before = 0, most = -1, slack = 0;
     int64_t at = 0;
     stage best = begin(p, tokens, 0);
     for (int64_t i = 0; i <= p->layers; i++) {
         stage s = begin(p, tokens, 0);
         if (i < p->layers) decoder_layer(&s, m, &m->kind[m->layer_kind[i]]);
-        else head(&s, m);
+        else head(&s, m, p->sampled);
         if (before + s.most > most) {
             most = before + s.most;
             best = s;
@@ -548,17 +554,17 @@ static void prefill(const pass *p, vram_report *report)
         }
         if (i < p->layers) before += layer_cache(p->scenario, &m->kind[m->layer_kind[i]].attention, p->sequences, tokens, p->bytes);
     }
-    unsigned phase = VRAM_BIT(VRAM_PHASE_PREFILL);
+    unsigned phase = p->prefill;
     emit_cache(p, at < p->layers ? at : p->layers, tokens, true, phase, &slack, report);
     leave_out_own_cache(&best, false);
-    emit(&best, phase, &slack, report);
-    emit_slack(slack, phase, report);
+    emit_stage(&best, p->role, phase, &slack, report);
+    emit_slack(p, slack, phase, report);
 }
 
 /* Prompts that the windows still hold whole when the first step begins, beyond the tokens that the cache keeps. */
 static double views_beyond_windows(const pass *p, double prompt, double tokens)
 {
-    const vram_model *m = &p->scenario->model;
+    const vram_model *m = p->model;
     double bytes = 0;
     for (int64_t i = 0; i < p->layers; i++) {
         const vram_attention *a = &m->kind[m->layer_kind[i]].attention;
@@ -570,12 +576,12 @@ static double views_beyond_windows(const pass *p, double prompt, double tokens)
 /* One token a step. Fullest at the last step, or, when windows were cut from the prompt, in the first layer of the first step. */
 static void decode(const pass *p, vram_report *report)
 {
-    const vram_model *m = &p->scenario->model;
-    double tokens = (double)p->scenario->context, prompt = vram_min((double)p->scenario->prompt, tokens), slack = 0;
-    unsigned phase = VRAM_BIT(VRAM_PHASE_DECODE);
+    const vram_model *m = p->model;
+    double tokens = p->tokens, prompt = vram_min(p->prompt, tokens), slack = 0;
+    unsigned phase = p->decode;
     double views = views_beyond_windows(p, prompt, tokens);
     stage best = begin(p, 1, tokens - 1), first = begin(p, 1, prompt);
-    head(&best, m);
+    head(&best, m, p->sampled);
     for (int k = 0; k < m->kinds; k++) {
         stage s = begin(p, 1, tokens - 1);
         decoder_layer(&s, m, &m->kind[k]);
@@ -585,17 +591,45 @@ static void decode(const pass *p, vram_report *report)
     bool at_first = views > 0 && views + first.most - first.own > best.most - best.own;
     if (at_first) best = first;
     emit_cache(p, p->layers, tokens, false, phase, &slack, report);
-    if (at_first) vram_times(vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_WINDOW_VIEWS, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, phase), VRAM_SYMBOL_BYTES, views);
+    if (at_first) vram_times(vram_add(report, p->role, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_WINDOW_VIEWS, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, phase), VRAM_SYMBOL_BYTES, views);
     leave_out_own_cache(&best, at_first);
-    emit(&best, phase, &slack, report);
-    emit_slack(slack, phase, report);
+    emit_stage(&best, p->role, phase, &slack, report);
+    emit_slack(p, slack, phase, report);
+}
+
+static double bytes_from(const vram_report *report, int from)
+{
+    double sum = 0;
+    for (int i = from; i < report->entries && i < VRAM_MAX_ENTRIES; i++) sum += report->entry[i].bytes;
+    return sum;
+}
+
+/* A generation as one phase: its prompt pass or its last token, whichever is fuller. */
+void vram_transformers_generate(const vram_scenario *scenario, const vram_model *model, double sequences, double prompt, double tokens, double bytes, double sampled,
+                                vram_phase phase, vram_report *report)
+{
+    pass p = {.scenario = scenario, .model = model, .role = VRAM_ROLE_ROLLOUT, .prefill = VRAM_BIT(phase), .decode = VRAM_BIT(phase), .sequences = sequences, .bytes = bytes,
+              .prompt = prompt, .tokens = tokens, .layers = model->layers, .sampled = sampled};
+    int first = report->entries;
+    prefill(&p, report);
+    int second = report->entries;
+    double prompt_bytes = bytes_from(report, first);
+    decode(&p, report);
+    if (report->entries > VRAM_MAX_ENTRIES) return; /* the ledger says so when it is closed */
+    if (bytes_from(report, second) > prompt_bytes) {
+        memmove(&report->entry[first], &report->entry[second], (size_t)(report->entries - second) * sizeof report->entry[0]);
+        report->entries -= second - first;
+    } else {
+        report->entries = second;
+    }
 }
 
 void vram_engine_transformers(const vram_scenario *scenario, vram_report *report)
 {
     vram_note_add(report, VRAM_NOTE_ENGINE_VERSION, "engine", 2, (const double[]){5, 24});
-    pass p = {scenario, vram_sequences_on_gpu(scenario), vram_compute_bytes(scenario),
-              (int64_t)vram_ceil_div((double)scenario->model.layers, (double)scenario->parallel.pipeline)};
+    pass p = {.scenario = scenario, .model = &scenario->model, .role = VRAM_ROLE_MODEL, .prefill = VRAM_BIT(VRAM_PHASE_PREFILL), .decode = VRAM_BIT(VRAM_PHASE_DECODE),
+              .sequences = vram_sequences_on_gpu(scenario), .bytes = vram_compute_bytes(scenario), .prompt = (double)scenario->prompt, .tokens = (double)scenario->context,
+              .layers = (int64_t)vram_ceil_div((double)scenario->model.layers, (double)scenario->parallel.pipeline)};
     vram_weights(scenario, &scenario->model, VRAM_ROLE_MODEL, scenario->weights, VRAM_PHASES_INFERENCE, report);
     if (vram_format_get(scenario->weights)->dtype && scenario->model.params_override == 0)
         vram_times(vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_MODELLED, VRAM_SOURCE_PYTORCH_ALLOCATOR, VRAM_PHASES_INFERENCE),

@@ -8,12 +8,16 @@
 
 #include <string.h>
 
-enum { MAX_VARIANTS = 2 * VRAM_MAX_KINDS, MAX_ITEMS = 640, FORWARD = 0, LOSS = 1, BACKWARD = 2, MOMENTS = 3 };
+enum {
+    MAX_VARIANTS = 2 * VRAM_MAX_KINDS, MAX_ITEMS = 640, FORWARD = VRAM_ALIVE_FORWARD, LOSS = VRAM_ALIVE_LOSS, BACKWARD = VRAM_ALIVE_BACKWARD, HELD = VRAM_ALIVE_HELD,
+    LATER = VRAM_ALIVE_LATER, DONE = VRAM_ALIVE_DONE, PEAKS = 3, MOMENTS = VRAM_ALIVE_COUNT
+};
 enum { EMBEDDING = VRAM_PLACE_EMBEDDING, HEAD = VRAM_PLACE_HEAD };
 
 /* What one piece holds, and how high it rises above that */
 typedef struct {
-    double rise[MOMENTS];      /* with what it holds itself */
+    double rise[PEAKS];        /* with what it holds itself */
+    double held;               /* of the head: when the loss begins */
     double kept;               /* after its forward, until the loss is computed; its output not included */
     double kept_later;         /* the same, during backward */
     double gradients;          /* of parameters, after its backward */
@@ -22,7 +26,7 @@ typedef struct {
 } piece;
 
 /* The sets of cells behind these numbers */
-typedef struct { uint64_t top[MOMENTS][VRAM_TAPE_WORDS], kept[VRAM_TAPE_WORDS], kept_later[VRAM_TAPE_WORDS], gradients[VRAM_TAPE_WORDS], start[VRAM_TAPE_WORDS], after[VRAM_TAPE_WORDS]; } piece_sets;
+typedef struct { uint64_t top[PEAKS][VRAM_TAPE_WORDS], held[VRAM_TAPE_WORDS], kept[VRAM_TAPE_WORDS], kept_later[VRAM_TAPE_WORDS], gradients[VRAM_TAPE_WORDS], start[VRAM_TAPE_WORDS], after[VRAM_TAPE_WORDS]; } piece_sets;
 
 typedef struct {
     const vram_pass *pass;
@@ -110,6 +114,7 @@ static void run_head(walker *w, piece *p)
     vram_run_clear(t, r, w->accumulate);
     vram_run_forward(t, r, 0, t->mark, w->pass->gradients);
     note_peak(w, p, FORWARD);
+    p->held = live_without(w, VRAM_NO_CELL, w->sets.held);
     vram_run_rest(r);
     vram_run_forward(t, r, t->mark, t->ops, w->pass->gradients);
     note_peak(w, p, LOSS);
@@ -136,7 +141,7 @@ static void run_piece(walker *w, int variant, piece *p)
 
 typedef struct {
     int place[MOMENTS];        /* of the highest moment: a layer, EMBEDDING or HEAD */
-    vram_moment moment[MOMENTS]; /* which of a place's moments */
+    vram_moment moment[PEAKS]; /* which of a place's moments */
     double bytes[MOMENTS];     /* what a sharding engine holds included */
 } summit;
 
@@ -208,7 +213,7 @@ typedef struct { vram_tape_shape shape; short what; unsigned char component, wid
 typedef struct {
     int items;
     item item[MAX_ITEMS];
-    double gradient_elements;
+    double gradient_elements[MOMENTS];
 } collection;
 
 static bool same_shape(const vram_tape_shape *a, const vram_tape_shape *b)
@@ -238,7 +243,7 @@ static void collect(collection *c, const vram_tape *t, const uint64_t set[], int
             int bit = 0;
             while (!(bits >> bit & 1)) bit++;
             const vram_tape_cell *cell = &t->cell[word * 64 + bit];
-            if (cell->component == VRAM_COMPONENT_GRADIENTS) c->gradient_elements += times * t->shape[cell->shape].elements;
+            if (cell->component == VRAM_COMPONENT_GRADIENTS) c->gradient_elements[moment] += times * t->shape[cell->shape].elements;
             else item_of(c, t, cell)->count[moment] += times;
         }
 }
@@ -255,9 +260,11 @@ static void count_layers(const vram_pass *pass, int variant, int place, double *
     }
 }
 
+/* What stands at a moment: the piece at the summit with what it has made, those before it with what they keep, those behind with their gradients */
 static void collect_variant(walker *w, const summit *s, int variant, collection *c)
 {
     piece p;
+    bool layers_stay = gradients_stay(w->sharding, 0), head_stays = gradients_stay(w->sharding, HEAD);
     run_piece(w, variant, &p);
     for (int moment = 0; moment < MOMENTS; moment++) {
         int place = s->place[moment];
@@ -266,60 +273,66 @@ static void collect_variant(walker *w, const summit *s, int variant, collection 
             count_layers(w->pass, variant, EMBEDDING, &before, &behind);
             collect(c, &w->tape, w->sets.kept_later, moment, behind * (w->pass->stage.in_flight - 1));
         }
-        if (s->moment[moment] == VRAM_MOMENT_EPILOGUE) continue;
-        bool here = variant < 0 ? place == variant : place >= 0 && variant_of(w->pass, place) == variant;
+        if (moment < PEAKS && s->moment[moment] == VRAM_MOMENT_EPILOGUE) continue;
+        bool here = moment < PEAKS && (variant < 0 ? place == variant : place >= 0 && variant_of(w->pass, place) == variant);
         if (here) collect(c, &w->tape, s->moment[moment] == VRAM_MOMENT_REDUCE ? w->sets.after : s->moment[moment] == VRAM_MOMENT_START ? w->sets.start : w->sets.top[s->moment[moment] == VRAM_MOMENT_FORWARD ? FORWARD : moment], moment, 1);
         if (variant >= 0) {
             count_layers(w->pass, variant, place, &before, &behind);
-            collect(c, &w->tape, moment == BACKWARD ? w->sets.kept_later : w->sets.kept, moment, before);
-            if (moment == BACKWARD && gradients_stay(w->sharding, 0)) collect(c, &w->tape, w->sets.gradients, moment, behind);
-        } else if (variant == HEAD && w->pass->stage.head && moment == BACKWARD && place != HEAD && gradients_stay(w->sharding, HEAD)) {
+            collect(c, &w->tape, moment == BACKWARD || moment == LATER ? w->sets.kept_later : w->sets.kept, moment, before);
+            if ((moment == BACKWARD || moment == DONE) && layers_stay) collect(c, &w->tape, w->sets.gradients, moment, behind);
+        } else if (variant == HEAD && w->pass->stage.head) {
+            if (moment == HELD) collect(c, &w->tape, w->sets.held, moment, 1);
+            if (moment == LATER) collect(c, &w->tape, w->sets.start, moment, 1);
+            if ((moment == BACKWARD && place != HEAD && head_stays) || moment == DONE) collect(c, &w->tape, w->sets.gradients, moment, 1);
+        } else if (variant == EMBEDDING && moment == DONE) {
             collect(c, &w->tape, w->sets.gradients, moment, 1);
         }
     }
 }
 
-static const vram_phase TRAINING[MOMENTS] = {VRAM_PHASE_FORWARD, VRAM_PHASE_LOSS, VRAM_PHASE_BACKWARD};
+/* When a sharded engine holds what: a pass on its own */
+static const vram_when TRAINING[PEAKS] = {{VRAM_ALIVE_FORWARD, VRAM_PHASE_FORWARD}, {VRAM_ALIVE_LOSS, VRAM_PHASE_LOSS}, {VRAM_ALIVE_BACKWARD, VRAM_PHASE_BACKWARD}};
 
 /* One entry for the phases in which as many are alive */
-static void add_item(const item *it, vram_role role, const vram_phase phase[], vram_report *report)
+static void add_item(const item *it, vram_role role, int whens, const vram_when when[], vram_report *report)
 {
     bool done[MOMENTS] = {false};
-    for (int i = 0; i < MOMENTS; i++) {
+    for (int i = 0; i < whens; i++) {
         unsigned phases = 0;
-        if (done[i] || it->count[i] <= 0) continue;
-        for (int j = i; j < MOMENTS; j++)
-            if (it->count[j] == it->count[i]) { phases |= VRAM_BIT(phase[j]); done[j] = true; }
+        double count = it->count[when[i].alive];
+        if (done[i] || count <= 0) continue;
+        for (int j = i; j < whens; j++)
+            if (it->count[when[j].alive] == count) { phases |= VRAM_BIT(when[j].phase); done[j] = true; }
         vram_entry *e = vram_add(report, role, (vram_component)it->component, (vram_what)it->what, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, phases);
-        if (it->count[i] > 1) vram_times(e, VRAM_SYMBOL_COPIES, it->count[i]);
+        if (count > 1) vram_times(e, VRAM_SYMBOL_COPIES, count);
         for (int k = 0; k < it->shape.factors; k++)
             if (it->shape.factor[k].value != 1 || it->shape.factors == 1) vram_times(e, it->shape.factor[k].symbol, it->shape.factor[k].value);
         if (it->shape.factor[0].symbol != VRAM_SYMBOL_BYTES) vram_times(e, VRAM_SYMBOL_BYTES_PER_ELEMENT, it->width);
     }
 }
 
-static void add_rounding(const collection *c, vram_role role, const vram_phase phase[], vram_report *report)
+static void add_rounding(const collection *c, vram_role role, int whens, const vram_when when[], vram_report *report)
 {
-    for (int moment = 0; moment < MOMENTS; moment++) {
+    for (int k = 0; k < whens; k++) {
         double bytes = 0;
-        for (int i = 0; i < c->items; i++) bytes += c->item[i].count[moment] * (vram_round_up(c->item[i].bytes, 512) - c->item[i].bytes);
+        for (int i = 0; i < c->items; i++) bytes += c->item[i].count[when[k].alive] * (vram_round_up(c->item[i].bytes, 512) - c->item[i].bytes);
         if (bytes > 0)
-            vram_times(vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_EXACT, VRAM_SOURCE_PYTORCH_ALLOCATOR, VRAM_BIT(phase[moment])), VRAM_SYMBOL_BYTES, bytes);
+            vram_times(vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_EXACT, VRAM_SOURCE_PYTORCH_ALLOCATOR, VRAM_BIT(when[k].phase)), VRAM_SYMBOL_BYTES, bytes);
     }
 }
 
 /* What the sharding engine holds at the summits: one entry for the phases in which it is the same */
 static void add_sharding(const vram_sharding *g, const summit *s, vram_role role, vram_report *report)
 {
-    vram_sharding_list list[MOMENTS];
-    for (int i = 0; i < MOMENTS; i++) list[i] = vram_sharding_items(g, s->moment[i], s->place[i]);
-    for (int i = 0; i < MOMENTS; i++)
+    vram_sharding_list list[PEAKS];
+    for (int i = 0; i < PEAKS; i++) list[i] = vram_sharding_items(g, s->moment[i], s->place[i]);
+    for (int i = 0; i < PEAKS; i++)
         for (int j = 0; j < list[i].items; j++) {
             vram_sharding_list one = {.items = 1, .item = {list[i].item[j]}};
-            unsigned phases = VRAM_BIT(TRAINING[i]);
+            unsigned phases = VRAM_BIT(TRAINING[i].phase);
             if (one.item[0].copies <= 0) continue;
-            for (int k = i + 1; k < MOMENTS; k++)
-                if (vram_sharding_take(&list[k], &one.item[0])) phases |= VRAM_BIT(TRAINING[k]);
+            for (int k = i + 1; k < PEAKS; k++)
+                if (vram_sharding_take(&list[k], &one.item[0])) phases |= VRAM_BIT(TRAINING[k].phase);
             vram_sharding_entries(&one, g, role, phases, report);
         }
 }
@@ -328,39 +341,73 @@ static void add_sharding(const vram_sharding *g, const summit *s, vram_role role
 static void note_logits(const vram_pass *pass, vram_replay *replay)
 {
     double factor[4] = {pass->batch, pass->tokens, (double)pass->model->vocab, pass->scenario->training.autocast ? 2 : pass->plain_width};
+    replay->logits_bytes = 0;
+    if (pass->head != VRAM_HEAD_LOSS) return; /* trainers let go of it */
     replay->logits_bytes = 1;
     for (int i = 0; i < 4; i++) replay->logits_bytes *= replay->logits[i] = factor[i];
 }
 
-void vram_replay_step(const vram_pass *pass, vram_role role, vram_replay *replay, vram_report *report)
-{
+/* Every piece run once; where each phase is fullest */
+typedef struct {
     walker w;
     piece layer[MAX_VARIANTS], embedding, head;
-    bool used[MAX_VARIANTS] = {false};
+    bool used[MAX_VARIANTS];
+    summit summit;
+} walk;
+
+static void walk_all(walk *k, const vram_pass *pass, const vram_replay *replay)
+{
     const vram_sharding *g = replay->sharding;
-    summit s = {{EMBEDDING, HEAD, HEAD}, {VRAM_MOMENT_FORWARD, VRAM_MOMENT_LOSS, VRAM_MOMENT_BACKWARD}, {-1, -1, -1}};
-    collection c = {.items = 0, .gradient_elements = 0};
-    w.pass = pass;
-    w.sharding = g;
-    w.accumulate = g == NULL || g->gradients == VRAM_GRADIENTS_STAND ? replay->gradients_stand : g->gradients == VRAM_GRADIENTS_PASS;
-    w.recompute = pass->scenario->training.checkpointing == VRAM_CHECKPOINTING_FULL;
+    walker *w = &k->w;
+    k->summit = (summit){{EMBEDDING, HEAD, HEAD, HEAD, HEAD, EMBEDDING}, {VRAM_MOMENT_FORWARD, VRAM_MOMENT_LOSS, VRAM_MOMENT_BACKWARD}, {-1, -1, -1}};
+    memset(k->used, 0, sizeof k->used);
+    w->pass = pass;
+    w->sharding = g;
+    w->accumulate = g == NULL || g->gradients == VRAM_GRADIENTS_STAND ? replay->gradients_stand : g->gradients == VRAM_GRADIENTS_PASS;
+    w->recompute = pass->scenario->training.checkpointing == VRAM_CHECKPOINTING_FULL;
     for (int64_t i = 0; i < pass->stage.layers; i++) {
         int variant = variant_of(pass, i);
-        if (!used[variant]) run_piece(&w, variant, &layer[variant]);
-        used[variant] = true;
+        if (!k->used[variant]) run_piece(w, variant, &k->layer[variant]);
+        k->used[variant] = true;
     }
-    run_piece(&w, EMBEDDING, &embedding);
-    run_piece(&w, HEAD, &head);
-    climb_forward(pass, g, layer, &embedding, &head, &s);
-    climb_backward(pass, g, layer, &embedding, &head, &s);
+    run_piece(w, EMBEDDING, &k->embedding);
+    run_piece(w, HEAD, &k->head);
+    climb_forward(pass, g, k->layer, &k->embedding, &k->head, &k->summit);
+    climb_backward(pass, g, k->layer, &k->embedding, &k->head, &k->summit);
+}
+
+void vram_replay_bytes(const vram_pass *pass, const vram_replay *replay, double bytes[VRAM_ALIVE_COUNT])
+{
+    walk k;
+    walk_all(&k, pass, replay);
+    for (int i = 0; i < PEAKS; i++) bytes[i] = k.summit.bytes[i];
+    bytes[HELD] = k.head.held;
+    bytes[LATER] = k.head.start;
+    bytes[DONE] = k.head.gradients + k.embedding.gradients;
+    for (int64_t i = 0; i < pass->stage.layers; i++) {
+        const piece *p = &k.layer[variant_of(pass, i)];
+        bytes[HELD] += p->kept;
+        bytes[LATER] += p->kept_later;
+        bytes[DONE] += p->gradients;
+    }
+}
+
+void vram_replay_when(const vram_pass *pass, vram_role role, vram_replay *replay, int whens, const vram_when when[], vram_report *report)
+{
+    walk k;
+    collection c = {.items = 0};
+    unsigned phases = 0;
+    walk_all(&k, pass, replay);
     for (int variant = HEAD; variant < 2 * pass->model->kinds; variant++)
-        if (variant < 0 || used[variant]) collect_variant(&w, &s, variant, &c);
-    for (int i = 0; i < c.items; i++) add_item(&c.item[i], role, TRAINING, report);
-    add_rounding(&c, role, TRAINING, report);
-    replay->gradient_elements = c.gradient_elements;
-    if (g != NULL) add_sharding(g, &s, role, report);
+        if (variant < 0 || k.used[variant]) collect_variant(&k.w, &k.summit, variant, &c);
+    for (int i = 0; i < c.items; i++) add_item(&c.item[i], role, whens, when, report);
+    add_rounding(&c, role, whens, when, report);
+    for (int i = 0; i < whens; i++)
+        if (when[i].phase == VRAM_PHASE_BACKWARD) replay->gradient_elements = c.gradient_elements[when[i].alive];
+    if (replay->sharding != NULL) add_sharding(replay->sharding, &k.summit, role, report);
     note_logits(pass, replay);
-    vram_block_shared(pass, role, VRAM_BIT(VRAM_PHASE_FORWARD) | VRAM_BIT(VRAM_PHASE_LOSS) | VRAM_BIT(VRAM_PHASE_BACKWARD), report);
+    for (int i = 0; i < whens; i++) phases |= VRAM_BIT(when[i].phase);
+    vram_block_shared(pass, role, phases, report);
 }
 
 void vram_replay_logits(const vram_replay *replay, vram_role role, unsigned phases, vram_report *report)
@@ -371,29 +418,36 @@ void vram_replay_logits(const vram_replay *replay, vram_role role, unsigned phas
         if (replay->logits[i] != 1) vram_times(e, symbols[i], replay->logits[i]);
 }
 
-/* Nothing is kept: the highest single piece. */
-void vram_replay_forward(const vram_pass *pass, vram_role role, double logit_rows, vram_phase phase, vram_report *report)
+/* Nothing is kept: the highest single piece, and the embeddings, which the model's forward() holds while its layers run. */
+double vram_replay_forward(const vram_pass *pass, vram_role role, vram_phase phase, vram_report *report)
 {
     walker w;
     piece p;
-    vram_pass head = *pass;
-    collection c = {.items = 0, .gradient_elements = 0};
-    int best = EMBEDDING, last = logit_rows > 0 ? HEAD : EMBEDDING;
-    double top = -1;
-    head.tokens = logit_rows;
+    collection c = {.items = 0};
+    int best = EMBEDDING, moment = FORWARD;
+    double top = -1, embedding;
+    const vram_when when = {VRAM_ALIVE_FORWARD, phase};
+    w.pass = pass;
     w.accumulate = w.recompute = false;
     w.sharding = NULL;
-    for (int variant = last; variant < 2 * pass->model->kinds; variant += variant < 0 ? 1 : 2) {
-        w.pass = variant == HEAD ? &head : pass;
+    run_piece(&w, EMBEDDING, &p);
+    embedding = p.rise[FORWARD];
+    for (int variant = pass->scored > 0 ? HEAD : EMBEDDING; variant < 2 * pass->model->kinds; variant += variant < 0 ? 1 : 2) {
         run_piece(&w, variant, &p);
-        double rise = variant == HEAD ? p.rise[LOSS] : p.rise[FORWARD];
-        if (rise > top) { top = rise; best = variant; }
+        for (int i = FORWARD; i <= (variant == HEAD ? LOSS : FORWARD); i++) {
+            double rise = p.rise[i] + (variant >= 0 ? embedding : 0);
+            if (rise > top) { top = rise; best = variant; moment = i; }
+        }
     }
-    w.pass = best == HEAD ? &head : pass;
+    if (report == NULL) return top;
     run_piece(&w, best, &p);
-    collect(&c, &w.tape, w.sets.top[best == HEAD ? LOSS : FORWARD], FORWARD, 1);
-    const vram_phase phases[MOMENTS] = {phase, phase, phase};
-    for (int i = 0; i < c.items; i++) add_item(&c.item[i], role, phases, report);
-    add_rounding(&c, role, phases, report);
+    collect(&c, &w.tape, w.sets.top[moment], FORWARD, 1);
+    if (best >= 0) {
+        run_piece(&w, EMBEDDING, &p);
+        collect(&c, &w.tape, w.sets.top[FORWARD], FORWARD, 1);
+    }
+    for (int i = 0; i < c.items; i++) add_item(&c.item[i], role, 1, &when, report);
+    add_rounding(&c, role, 1, &when, report);
     vram_block_shared(pass, role, VRAM_BIT(phase), report);
+    return top;
 }

@@ -11,13 +11,34 @@ typedef struct {
     bool gradients_stand;      /* every parameter has its gradient before the pass (accumulation, a flat buffer): new ones are added to it */
     double logits_bytes;       /* out: the logits that the caller still holds when the step begins ... */
     double logits[4];          /* ... micro-batch, sequence, vocabulary, bytes a number */
-    double gradient_elements;  /* out: gradients alive at backward's peak, when they do not stand */
+    double gradient_elements;  /* out: gradients alive at backward's peak, when they do not stand; a tied table's two count twice */
 } vram_replay;
 
-/* Appends the entries of forward, loss and backward of one micro-batch. */
-void vram_replay_step(const vram_pass *pass, vram_role role, vram_replay *replay, vram_report *report);
+/* What of a pass is alive in a phase of the report */
+typedef enum {
+    VRAM_ALIVE_FORWARD, VRAM_ALIVE_LOSS, VRAM_ALIVE_BACKWARD, /* the fullest instants of the three */
+    VRAM_ALIVE_HELD,           /* what the pass holds when its forward is over and the loss not yet computed */
+    VRAM_ALIVE_LATER,          /* when its backward begins */
+    VRAM_ALIVE_DONE,           /* when its backward is over: gradients */
+    VRAM_ALIVE_COUNT
+} vram_alive;
+typedef struct { vram_alive alive; vram_phase phase; } vram_when;
+
+/* Bytes of a pass at each of these, gradients included unless they stand, parameters and states not */
+void vram_replay_bytes(const vram_pass *pass, const vram_replay *replay, double bytes[VRAM_ALIVE_COUNT]);
+/* Appends the entries of one micro-batch: of each `when` what is then alive. At most six. */
+void vram_replay_when(const vram_pass *pass, vram_role role, vram_replay *replay, int whens, const vram_when when[], vram_report *report);
+
 void vram_replay_logits(const vram_replay *replay, vram_role role, unsigned phases, vram_report *report);
-/* The same without gradients, as entries of `phase`; logit_rows: positions of a sequence with logits, 0: no head. */
-void vram_replay_forward(const vram_pass *pass, vram_role role, double logit_rows, vram_phase phase, vram_report *report);
+/* A pass without gradients, as entries of `phase`; pass->scored 0: no head. Returns its bytes; with no report, only these. */
+double vram_replay_forward(const vram_pass *pass, vram_role role, vram_phase phase, vram_report *report);
+
+/* ---- training.c ---- */
+
+/* One trained model in its role: weights, gradients, master weights, optimizer states (alive in all phases of the report from load on;
+ * gradients as the precision and engine have it), adapters when LoRA; and by replay a micro-batch of `sequences` x `tokens`. */
+void vram_train_when(const vram_scenario *scenario, const vram_model *model, vram_role role, double sequences, double tokens, int whens, const vram_when when[], vram_report *report);
+/* What vram_replay_bytes() says of that micro-batch. */
+vram_replay vram_train_bytes(const vram_scenario *scenario, const vram_model *model, vram_role role, double sequences, double tokens, double bytes[VRAM_ALIVE_COUNT]);
 
 #endif

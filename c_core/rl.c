@@ -1,20 +1,25 @@
-/* rl.c -- several models in one step: who is there, who trains, who only looks.
+/* rl.c -- several models in one step: who is there, who trains, who only looks, and when.
  *
  *            PPO                     GRPO, RLOO              DPO
- * actor      trained                 trained                 trained
+ * actor      trained                 trained                 trained, chosen and rejected in one pass
  * critic     trained                 -                       -
- * reference  frozen                  frozen (or adapter off) frozen
+ * reference  frozen                  frozen (or adapter off) frozen: its pass runs while the actor's activations stand
  * reward     frozen                  frozen (or a function)  -
- * rollout    KV cache of the answers being sampled           -
+ * rollout    answers sampled, with a cache                   -
  *
- * Phases in order of time: load, rollout (sampling: the actor's cache), score (reference, critic and reward read the answers,
- * no gradients), then the training phases. Actor and critic run forward and backward together, as TRL's PPOTrainer has it.
- * Sources: TRL; Schulman et al. 2017 (PPO), Shao et al. 2024 (GRPO), Rafailov et al. 2023 (DPO). */
-#include "core.h"
+ * Phases in order of time: load, rollout, score (who looks does so one after the other: the fullest pass counts), then the training
+ * phases. PPO's critic runs forward before the actor and backward after it.
+ * Sources: TRL 1.16 and 1.5.1 (trainer/, experimental/ppo); Schulman et al. 2017 (PPO), Shao et al. 2024 (GRPO), Rafailov et al. 2023 (DPO). */
+#include "replay.h"
 
 #include <stddef.h>
+#include <string.h>
 
-static bool has_rollout(const vram_scenario *s) { return s->rl.algorithm != VRAM_ALGORITHM_DPO; }
+static bool is(const vram_scenario *s, vram_algorithm algorithm) { return s->rl.algorithm == (int)algorithm; }
+static double tokens_of(const vram_scenario *s) { return (double)(s->rl.prompt + s->rl.response); }
+static bool wide_weights(const vram_scenario *s) { return s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP; }
+
+/* ------------------------------------------------------------------------------------------------------------- models -- */
 
 /* The model behind a role; NULL when the role has no weights of its own. */
 static const vram_model *model_of(const vram_scenario *s, const vram_role_choice *choice)
@@ -22,42 +27,147 @@ static const vram_model *model_of(const vram_scenario *s, const vram_role_choice
     return choice->kind == VRAM_ROLE_MODEL_SAME ? &s->model : choice->kind == VRAM_ROLE_MODEL_MODEL ? &choice->model : NULL;
 }
 
-/* Weights of a model that only looks: stored as the actor's compute type, in every phase, or only while it works. */
+/* A model that says one number a position has h weights where its head was. What a rule of thumb declares stays as declared. */
+static const vram_model *valuing(const vram_model *from, vram_model *to)
+{
+    if (from == NULL || from->params_override > 0) return from;
+    *to = *from;
+    int kept = 0;
+    for (int i = 0; i < to->tensors; i++)
+        if (to->tensor[i].part != VRAM_PART_HEAD) to->tensor[kept++] = to->tensor[i];
+    if (kept >= VRAM_MAX_TENSORS) return from;
+    to->tensor[kept] = (vram_tensor){.name = "score", .part = VRAM_PART_HEAD, .kind = -1, .layers = 1, .copies = 1, .rows = 1, .columns = to->hidden, .linear = true};
+    to->tensors = kept + 1;
+    to->tied = to->head_bias = false;
+    return to;
+}
+
+/* Weights of a model that only looks: stored as the actor's, in every phase, or only while it works. */
 static void frozen(const vram_scenario *s, const vram_model *m, vram_role role, vram_report *report)
 {
-    bool wide = s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP, lora = s->training.method == VRAM_METHOD_LORA;
-    int format = lora ? s->weights : vram_find(VRAM_LIST_FORMAT, wide ? "fp32" : "bf16");
-    vram_weights(s, m, role, format, s->rl.offload_idle ? VRAM_BIT(VRAM_PHASE_SCORE) : report->phases, report);
+    int format = s->training.method == VRAM_METHOD_LORA ? s->weights : wide_weights(s) ? VRAM_FORMAT_FP32 : VRAM_FORMAT_BF16;
+    if (m) vram_weights(s, m, role, format, s->rl.offload_idle ? VRAM_BIT(VRAM_PHASE_SCORE) : report->phases, report);
 }
 
-/* Answers are sampled with rollout_batch sequences at once. A colocated engine holds a copy of the actor's weights besides. */
+/* ------------------------------------------------------------------------------------------------------------ rollout -- */
+
+/* bytes of a number while sampling: no autocast there */
+static double sampling_bytes(const vram_scenario *s)
+{
+    if (s->training.method != VRAM_METHOD_LORA) return wide_weights(s) ? 4 : 2;
+    return s->weights == VRAM_FORMAT_FP32 ? 4 : 2;
+}
+
+/* PPO keeps the fp32 scores of every sampled token: the last update's are still bound when the new ones are padded into one tensor. */
+static void kept_scores(const vram_scenario *s, vram_report *report)
+{
+    unsigned rollout = VRAM_BIT(VRAM_PHASE_ROLLOUT);
+    for (int copies = 1; copies <= 2; copies++) {
+        vram_entry *e = vram_add(report, VRAM_ROLE_ROLLOUT, VRAM_COMPONENT_LOGITS, VRAM_WHAT_SAMPLED_SCORES, VRAM_EXACT, VRAM_SOURCE_TRL, copies == 1 ? report->phases & ~VRAM_BIT(VRAM_PHASE_LOAD) : rollout);
+        if (copies > 1) vram_times(e, VRAM_SYMBOL_COPIES, copies);
+        vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCES, (double)s->rl.rollout_batch), VRAM_SYMBOL_SEQUENCE, (double)s->rl.response);
+        vram_times(vram_times(e, VRAM_SYMBOL_VOCABULARY, (double)s->model.vocab), VRAM_SYMBOL_BYTES_PER_ELEMENT, 4);
+    }
+}
+
+/* Answers are sampled: by generate() with rollout_batch sequences at once, or by a colocated engine with weights and a cache of its own. */
 static void rollout(const vram_scenario *s, vram_report *report)
 {
-    double tokens = (double)(s->rl.prompt + s->rl.response), sequences = (double)s->rl.rollout_batch;
     unsigned phase = VRAM_BIT(VRAM_PHASE_ROLLOUT);
-    vram_kv_cache(s, &s->model, VRAM_ROLE_ROLLOUT, sequences, tokens, phase, report);
-    if (s->rl.rollout_engine == VRAM_ROLLOUT_ENGINE_VLLM && !s->rl.share_weights)
-        vram_weights(s, &s->model, VRAM_ROLE_ROLLOUT, vram_find(VRAM_LIST_FORMAT, "bf16"), s->rl.offload_idle ? phase : report->phases, report);
-    if (s->rl.rollout_engine == VRAM_ROLLOUT_ENGINE_TRANSFORMERS)
-        vram_forward_only(s, &s->model, VRAM_ROLE_ROLLOUT, sequences, (double)s->rl.prompt, 1, VRAM_PHASE_ROLLOUT, report);
+    if (s->rl.rollout_engine == VRAM_ROLLOUT_ENGINE_VLLM) {
+        vram_kv_cache(s, &s->model, VRAM_ROLE_ROLLOUT, (double)s->rl.rollout_batch, tokens_of(s), phase, report);
+        if (!s->rl.share_weights) vram_weights(s, &s->model, VRAM_ROLE_ROLLOUT, VRAM_FORMAT_BF16, s->rl.offload_idle ? phase : report->phases, report);
+        return;
+    }
+    vram_transformers_generate(s, &s->model, (double)s->rl.rollout_batch, (double)s->rl.prompt, tokens_of(s), sampling_bytes(s), 3, VRAM_PHASE_ROLLOUT, report);
 }
 
-/* Log-probabilities need the logits of every position of the answers; a reward or a value is one number a position. */
-static void score(const vram_scenario *s, const vram_model *m, vram_role role, double logit_rows, vram_report *report)
+/* -------------------------------------------------------------------------------------------------------------- score -- */
+
+typedef struct { vram_role role; vram_pass pass; } looker;
+
+static looker looking(const vram_scenario *s, const vram_model *m, vram_role role, double sequences, bool adapters)
 {
-    double pairs = s->rl.algorithm == VRAM_ALGORITHM_DPO ? 2 : 1;
-    if (m) vram_forward_only(s, m, role, pairs * (double)s->rl.forward_batch, (double)(s->rl.prompt + s->rl.response), logit_rows, VRAM_PHASE_SCORE, report);
+    looker l = {role, vram_pass_of(s, m, sequences, tokens_of(s), false)};
+    if (!adapters) l.pass.lora = false;
+    vram_head_choose(&l.pass, role);
+    return l;
+}
+
+/* With fewer optimizer steps than generations the answers may come from an older actor: its log-probabilities are then computed anew. */
+static bool scores_itself(const vram_scenario *s)
+{
+    double generated = (double)s->rl.rollout_batch / (double)s->training.micro_batch;
+    return (is(s, VRAM_ALGORITHM_GRPO) || is(s, VRAM_ALGORITHM_RLOO)) && generated > (double)s->training.gradient_accumulation;
+}
+
+/* All layers' outputs and keys and values, which PPO asks for or does not turn off */
+static void outputs_held(const looker *l, vram_report *report)
+{
+    const vram_pass *p = &l->pass;
+    if (!p->outputs_held) return;
+    vram_entry *e = vram_add(report, l->role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_HIDDEN_STATES, VRAM_EXACT, VRAM_SOURCE_TRL, VRAM_BIT(VRAM_PHASE_SCORE));
+    vram_times(vram_times(e, VRAM_SYMBOL_LAYERS, (double)p->model->layers), VRAM_SYMBOL_MICRO_BATCH, p->batch);
+    vram_times(vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCE, p->tokens), VRAM_SYMBOL_HIDDEN, (double)p->model->hidden), VRAM_SYMBOL_BYTES_PER_ELEMENT, vram_stream_width(p));
+}
+
+static void score(const vram_scenario *s, const vram_model *reference, const vram_model *critic, const vram_model *reward, vram_report *report)
+{
+    looker all[4], *fullest = NULL;
+    int n = 0;
+    bool dpo = is(s, VRAM_ALGORITHM_DPO), adapter = s->rl.reference.kind == VRAM_ROLE_MODEL_ADAPTER;
+    double chunk = dpo ? 2 * (double)s->training.micro_batch : is(s, VRAM_ALGORITHM_PPO) ? (double)s->rl.forward_batch : (double)s->training.micro_batch, most = -1;
+    if (scores_itself(s)) all[n++] = looking(s, &s->model, VRAM_ROLE_ACTOR, chunk, true);
+    if (reference || adapter) all[n++] = looking(s, adapter ? &s->model : reference, VRAM_ROLE_REFERENCE, chunk, false);
+    if (critic) all[n++] = looking(s, critic, VRAM_ROLE_CRITIC, chunk, false);
+    if (reward) all[n++] = looking(s, reward, VRAM_ROLE_REWARD, is(s, VRAM_ALGORITHM_PPO) ? chunk : (double)s->rl.rollout_batch, false);
+    for (int i = 0; i < n; i++) {
+        double bytes = vram_replay_forward(&all[i].pass, all[i].role, VRAM_PHASE_SCORE, NULL);
+        if (bytes > most) { most = bytes; fullest = &all[i]; }
+    }
+    if (fullest == NULL) return;
+    vram_replay_forward(&fullest->pass, fullest->role, VRAM_PHASE_SCORE, report);
+    outputs_held(fullest, report);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ training -- */
+
+static void train_alone(const vram_scenario *s, vram_report *report)
+{
+    bool dpo = is(s, VRAM_ALGORITHM_DPO);
+    const vram_when when[] = {{VRAM_ALIVE_FORWARD, VRAM_PHASE_FORWARD}, {VRAM_ALIVE_LOSS, VRAM_PHASE_LOSS}, {VRAM_ALIVE_BACKWARD, VRAM_PHASE_BACKWARD}, {VRAM_ALIVE_HELD, VRAM_PHASE_SCORE}};
+    vram_train_when(s, &s->model, VRAM_ROLE_ACTOR, (dpo ? 2 : 1) * (double)s->training.micro_batch, tokens_of(s), dpo ? 4 : 3, when, report);
+}
+
+/* The critic's pass is first forward and last backward. Of the two orders of fullness in each phase the fuller one is entered. */
+static void train_together(const vram_scenario *s, const vram_model *critic, vram_report *report)
+{
+    double actor_bytes[VRAM_ALIVE_COUNT], critic_bytes[VRAM_ALIVE_COUNT], sequences = (double)s->training.micro_batch, tokens = tokens_of(s);
+    vram_train_bytes(s, &s->model, VRAM_ROLE_ACTOR, sequences, tokens, actor_bytes);
+    vram_train_bytes(s, critic, VRAM_ROLE_CRITIC, sequences, tokens, critic_bytes);
+    vram_when actor[3] = {{VRAM_ALIVE_FORWARD, VRAM_PHASE_FORWARD}, {VRAM_ALIVE_LOSS, VRAM_PHASE_LOSS}, {VRAM_ALIVE_BACKWARD, VRAM_PHASE_BACKWARD}}, other[3];
+    bool late = actor_bytes[VRAM_ALIVE_DONE] + critic_bytes[VRAM_ALIVE_BACKWARD] > actor_bytes[VRAM_ALIVE_BACKWARD] + critic_bytes[VRAM_ALIVE_LATER];
+    other[0] = (vram_when){VRAM_ALIVE_HELD, VRAM_PHASE_FORWARD};
+    other[1] = (vram_when){VRAM_ALIVE_LATER, VRAM_PHASE_LOSS};
+    other[2] = (vram_when){late ? VRAM_ALIVE_BACKWARD : VRAM_ALIVE_LATER, VRAM_PHASE_BACKWARD};
+    if (late) actor[2].alive = VRAM_ALIVE_DONE;
+    vram_train_when(s, &s->model, VRAM_ROLE_ACTOR, sequences, tokens, 3, actor, report);
+    vram_train_when(s, critic, VRAM_ROLE_CRITIC, sequences, tokens, 3, other, report);
 }
 
 void vram_rl(const vram_scenario *s, vram_report *report)
 {
-    double tokens = (double)(s->rl.prompt + s->rl.response), sequences = (double)s->training.micro_batch * (has_rollout(s) ? 1 : 2);
-    const vram_model *critic = model_of(s, &s->rl.critic), *reference = model_of(s, &s->rl.reference), *reward = model_of(s, &s->rl.reward);
-    if (!has_rollout(s)) report->phases &= ~VRAM_BIT(VRAM_PHASE_ROLLOUT);
-    vram_train(s, &s->model, VRAM_ROLE_ACTOR, sequences, tokens, report);
-    if (critic) vram_train(s, critic, VRAM_ROLE_CRITIC, sequences, tokens, report);
-    if (reference) frozen(s, reference, VRAM_ROLE_REFERENCE, report);
-    if (reward) frozen(s, reward, VRAM_ROLE_REWARD, report);
-    if (has_rollout(s)) rollout(s, report);
-    score(s, s->rl.reference.kind == VRAM_ROLE_MODEL_ADAPTER ? &s->model : reference, VRAM_ROLE_REFERENCE, tokens, report);
+    vram_model critic_room, reward_room;
+    const vram_model *critic = valuing(model_of(s, &s->rl.critic), &critic_room), *reward = valuing(model_of(s, &s->rl.reward), &reward_room);
+    const vram_model *reference = model_of(s, &s->rl.reference);
+    bool dpo = is(s, VRAM_ALGORITHM_DPO);
+    if (dpo) report->phases &= ~VRAM_BIT(VRAM_PHASE_ROLLOUT);
+    if (critic) train_together(s, critic, report);
+    else train_alone(s, report);
+    frozen(s, reference, VRAM_ROLE_REFERENCE, report);
+    frozen(s, reward, VRAM_ROLE_REWARD, report);
+    score(s, reference, critic, reward, report);
+    if (dpo) return;
+    rollout(s, report);
+    if (is(s, VRAM_ALGORITHM_PPO) && s->rl.rollout_engine == VRAM_ROLLOUT_ENGINE_TRANSFORMERS) kept_scores(s, report);
 }

@@ -142,7 +142,7 @@ static vram_cell add_gradients(vram_tape *t, vram_run *r, vram_cell old, vram_ce
 static void deliver(vram_tape *t, vram_run *r, vram_cell input, vram_cell g)
 {
     if (input < 0 || !t->cell[input].grad) { vram_run_release(t, r, g); return; }
-    if (t->cell[input].parameter && r->accumulate) { vram_run_release(t, r, g); return; } /* added in place to the one that is there */
+    if (t->cell[input].parameter && r->accumulate && !t->cell[input].tied) { vram_run_release(t, r, g); return; } /* added in place to the one that is there */
     r->gradient[input] = r->gradient[input] < 0 ? g : add_gradients(t, r, r->gradient[input], g);
 }
 

@@ -627,3 +627,175 @@ vram_cell vram_op_cross_entropy_over(vram_tape *t, vram_cell logits, vram_cell l
     end(t, op);
     return logits;
 }
+
+/* ----------------------------------------------------------------------------------------------- log-probabilities of labels -- */
+
+/* x[mask]: the mask becomes two columns of indices, which are kept; the gradient is zeros of x's shape, filled at these places. */
+vram_cell vram_op_pick(vram_tape *t, vram_cell x, vram_size index, vram_size out, vram_what what)
+{
+    vram_tape_op *op = begin1(t, x);
+    vram_cell places = cell(t, index, 8, VRAM_WHAT_LABEL_PLACES);
+    make(t, places);
+    save_output(t, op, places);
+    vram_cell y = output(t, op, out, vram_width(t, x), what);
+    backward(t, op);
+    if (op->grad) give(t, 0, make_gradient(t, x, vram_width(t, x)));
+    end(t, op);
+    return y;
+}
+
+static vram_cell tile(vram_tape *t, vram_size size, int width)
+{
+    vram_cell c = scratch(t, size, width, VRAM_WHAT_LOGITS_TILE);
+    t->cell[c].component = VRAM_COMPONENT_LOGITS;
+    make(t, c);
+    return c;
+}
+
+/* Casts of a tile's rows and of its words, where the inputs are wider than the compute type */
+static int tile_casts(vram_tape *t, const vram_tape_op *op, const vram_tile_sizes *sizes, int width, vram_cell casts[])
+{
+    int n = 0;
+    if (vram_width(t, op->in[0]) > width) make(t, casts[n++] = scratch(t, sizes->tile_rows, width, VRAM_WHAT_AUTOCAST_INPUT));
+    if (vram_width(t, op->in[1]) > width) make(t, casts[n++] = scratch(t, sizes->tile_weight, width, VRAM_WHAT_AUTOCAST_WEIGHTS));
+    return n;
+}
+
+static void tile_product(vram_tape *t, const vram_tape_op *op, const vram_tile_sizes *sizes, int width)
+{
+    vram_cell casts[2];
+    int n = tile_casts(t, op, sizes, width, casts);
+    workspace(t, t->workspace);
+    while (n > 0) drop(t, casts[--n]);
+}
+
+/* TRL's ChunkedLogProbFunction: tiles of 4096 positions by 32,768 words, seven statistics a position in fp32. Backward makes the tiles again;
+ * gradients are summed in fp32, and turned into the inputs' types when all tiles are done. Source: trl/kernels/chunked_logprob.py */
+void vram_op_tiled(vram_tape *t, vram_cell x, vram_cell weight, const vram_tile_sizes *sizes)
+{
+    int width = t->autocast ? 2 : vram_width(t, x);
+    vram_tape_op *op = begin2(t, x, weight);
+    op->root = true;
+    save(t, op, x);
+    vram_cell statistics[7];
+    for (int i = 0; i < 7; i++) make(t, statistics[i] = cell(t, sizes->rows, 4, VRAM_WHAT_LABEL_STATISTICS));
+    vram_cell forward_tile = tile(t, sizes->tile, width);
+    tile_product(t, op, sizes, width);
+    drop(t, forward_tile);
+    for (int i = 3; i < 7; i++) drop(t, statistics[i]);
+    for (int i = 0; i < 3; i++)
+        if (op->grad) save_output(t, op, statistics[i]);
+        else t->cell[statistics[i]].last_use = (short)(t->ops - 1);
+    backward(t, op);
+    if (op->grad) {
+        vram_cell sums[2];
+        for (int k = 0; k < 2; k++)
+            if (wants(t, op, k)) {
+                sums[k] = gradient_like(t, op->in[k], 4);
+                if (t->cell[op->in[k]].parameter && vram_width(t, op->in[k]) < 4) {
+                    t->cell[sums[k]].component = VRAM_COMPONENT_WORKSPACE;
+                    t->cell[sums[k]].what = VRAM_WHAT_GRADIENT_SUM;
+                }
+                make(t, sums[k]);
+            }
+        vram_cell backward_tile = tile(t, sizes->tile, width);
+        tile_product(t, op, sizes, width);
+        vram_cell given[2];
+        for (int k = 0; k < 2; k++) {
+            if (!wants(t, op, k)) continue;
+            given[k] = sums[k];
+            if (vram_width(t, op->in[k]) < 4) make(t, given[k] = gradient_like(t, op->in[k], vram_width(t, op->in[k])));
+        }
+        drop(t, backward_tile);
+        for (int k = 0; k < 2; k++) {
+            if (!wants(t, op, k)) continue;
+            if (given[k] != sums[k]) drop(t, sums[k]);
+            give(t, k, given[k]);
+        }
+    }
+    end(t, op);
+}
+
+/* A part of x is divided in place. Backward (CopySlices): the whole gradient is copied, the part cloned and divided, and put back. */
+vram_cell vram_op_scale_part(vram_tape *t, vram_cell x, vram_size part, vram_what what)
+{
+    vram_tape_op *op = begin1(t, x);
+    vram_cell y = output_view(t, op, x, t->cell[x].shape, what);
+    t->cell[y].component = t->cell[x].component;
+    backward(t, op);
+    if (op->grad) {
+        vram_cell whole = gradient_like(t, x, vram_width(t, x)), clone = cell(t, part, vram_width(t, x), VRAM_WHAT_ACTIVATION_GRADIENT);
+        vram_cell divided = cell(t, part, vram_width(t, x), VRAM_WHAT_ACTIVATION_GRADIENT);
+        t->cell[clone].component = t->cell[divided].component = t->cell[x].component;
+        make(t, whole);
+        make(t, clone);
+        make(t, divided);
+        drop(t, divided);
+        drop(t, clone);
+        give(t, 0, whole);
+    }
+    end(t, op);
+    return y;
+}
+
+/* fp32: the label's logit less logsumexp, row by row; a row's gradient is made in three tensors. 16 bit: log_softmax of each row, kept. */
+static vram_cell rows_apart(vram_tape *t, vram_cell x)
+{
+    vram_tape_op *op = begin1(t, x);
+    vram_cell y = output_view(t, op, x, t->cell[x].shape, (vram_what)t->cell[x].what);
+    t->cell[y].component = t->cell[x].component;
+    backward(t, op);
+    if (op->grad) give(t, 0, make_gradient(t, x, vram_width(t, x)));
+    end(t, op);
+    return y;
+}
+
+void vram_op_log_probabilities(vram_tape *t, vram_cell logits, vram_size row, vram_size labels)
+{
+    bool narrow = vram_width(t, logits) < 4;
+    int width = vram_width(t, logits);
+    if (!narrow) {
+        vram_tape_op *gather = begin1(t, logits);
+        gather->root = true;
+        make(t, cell(t, labels, 4, VRAM_WHAT_LOG_PROBABILITIES));
+        backward(t, gather);
+        if (gather->grad) give(t, 0, make_gradient(t, logits, width));
+        end(t, gather);
+    }
+    vram_cell rows = rows_apart(t, logits);
+    vram_tape_op *op = begin1(t, rows);
+    op->root = true;
+    if (narrow) { /* F.log_softmax of each row is what its gradient needs */
+        vram_cell y = cell(t, t->cell[rows].shape, width, VRAM_WHAT_LOG_PROBABILITIES);
+        t->cell[y].component = VRAM_COMPONENT_LOGITS;
+        make(t, y);
+        if (op->grad) save_output(t, op, y);
+        else t->cell[y].last_use = (short)(t->ops - 1);
+        backward(t, op);
+        if (op->grad) { /* row after row takes the place of what was kept for it */
+            vram_cell g = gradient_like(t, rows, width);
+            drop(t, y);
+            make(t, g);
+            give(t, 0, g);
+        }
+        end(t, op);
+        return;
+    }
+    save(t, op, rows);
+    vram_cell exponentials = cell(t, row, width, VRAM_WHAT_LOG_PROBABILITIES);
+    t->cell[exponentials].component = VRAM_COMPONENT_LOGITS;
+    make(t, exponentials);
+    drop(t, exponentials);
+    backward(t, op);
+    if (op->grad) {
+        vram_cell g = gradient_like(t, rows, width), less = cell(t, row, width, VRAM_WHAT_ACTIVATION_GRADIENT), power = cell(t, row, width, VRAM_WHAT_ACTIVATION_GRADIENT);
+        t->cell[less].component = t->cell[power].component = VRAM_COMPONENT_LOGITS;
+        make(t, g);
+        make(t, less);
+        make(t, power);
+        drop(t, power);
+        drop(t, less);
+        give(t, 0, g);
+    }
+    end(t, op);
+}

@@ -33,6 +33,7 @@ typedef struct {
     bool parameter;           /* its gradient stays */
     bool outside;             /* counted elsewhere: parameters, tables, masks */
     bool cached;              /* autocast's cache holds it to the end of the pass */
+    bool tied;                /* a parameter used twice: its first gradient waits for the second */
 } vram_tape_cell;
 
 typedef enum {
@@ -111,6 +112,13 @@ void vram_tape_mark(vram_tape *t);
 vram_cell vram_op_linear_parallel(vram_tape *t, vram_cell x, vram_size gathered, vram_size partial, vram_size out, vram_what what);
 vram_cell vram_op_resized(vram_tape *t, vram_cell x, vram_size out, bool saves, vram_what what); /* any kernel from one size to another */
 vram_cell vram_op_cross_entropy_over(vram_tape *t, vram_cell logits, vram_cell labels);  /* writes the gradient over the logits */
+
+/* tape.c: what trainers of answers do with logits */
+vram_cell vram_op_pick(vram_tape *t, vram_cell x, vram_size index, vram_size out, vram_what what);    /* x[mask]: rows by an index of its own */
+typedef struct { vram_size tile, tile_weight, tile_rows, rows; } vram_tile_sizes;
+void vram_op_tiled(vram_tape *t, vram_cell x, vram_cell weight, const vram_tile_sizes *sizes);         /* log-probabilities, never whole logits */
+vram_cell vram_op_scale_part(vram_tape *t, vram_cell x, vram_size part, vram_what what);               /* x[part] /= a number, in place; the whole x */
+void vram_op_log_probabilities(vram_tape *t, vram_cell logits, vram_size row, vram_size labels);       /* of the labels; a sequence's logits (row) at a time */
 
 /* ---- run.c: running one ---- */
 

@@ -242,6 +242,14 @@ static double counted_params(const vram_model *m)
     return vram_max(sum, 1);
 }
 
+/* Embedding and head in one table: backward makes a gradient of each, and adds them when it has come to the embedding. */
+static void second_gradient(const trainer *r, double elements)
+{
+    if (elements <= 0 || r->sharding != NULL) return; /* an engine counts its own */
+    vram_entry *e = add(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TIED_GRADIENT, VRAM_SOURCE_ARITHMETIC, VRAM_BIT(VRAM_PHASE_BACKWARD));
+    vram_times(vram_times(e, VRAM_SYMBOL_PARAMETERS, elements), VRAM_SYMBOL_BYTES_PER_PARAMETER, r->width);
+}
+
 static void gradients(const trainer *r, const vram_replay *replay)
 {
     double width = vram_format_bytes(r->s->training.gradients);
@@ -253,39 +261,50 @@ static void gradients(const trainer *r, const vram_replay *replay)
     }
     if (replay->gradients_stand) {
         per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, r->params, width, 2, gradients_stand(r) ? pass | backward | step_bit : backward | step_bit);
+        second_gradient(r, replay->gradient_elements);
         return;
     }
     /* those that backward has made at its peak, and those that come after it; of a declared model the same share of what it declares */
     double counted = r->m->params_override > 0 && !r->lora ? counted_params(r->m) : r->params;
     double made = floor(replay->gradient_elements / counted * r->params), early = vram_min(made, r->params);
-    if (made > early) /* a tied embedding's two, before they are one */
-        vram_times(vram_times(add(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TIED_GRADIENT, VRAM_SOURCE_ARITHMETIC, backward), VRAM_SYMBOL_PARAMETERS, made - early), VRAM_SYMBOL_BYTES_PER_PARAMETER, width);
+    second_gradient(r, made - early);
     per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, early, width, 2, backward | step_bit);
     if (r->params > early) per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, r->params - early, width, 2, step_bit);
 }
 
-void vram_train(const vram_scenario *s, const vram_model *m, vram_role role, double sequences, double tokens, vram_report *report)
+static trainer trainer_of(const vram_scenario *s, const vram_model *m, vram_role role, vram_report *report)
 {
     bool lora = s->training.method == VRAM_METHOD_LORA, wide = s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP;
     trainer r = {.s = s, .m = m, .role = role, .report = report, .lora = lora};
     r.params = lora ? vram_lora_params(s, m) : vram_rank_params(s, m);
     r.width = lora ? vram_format_bytes(s->lora.dtype) : wide ? 4 : 2;
+    return r;
+}
+
+vram_replay vram_train_bytes(const vram_scenario *s, const vram_model *m, vram_role role, double sequences, double tokens, double bytes[VRAM_ALIVE_COUNT])
+{
+    trainer r = trainer_of(s, m, role, NULL);
+    vram_pass pass = vram_pass_of(s, m, sequences, tokens, true);
+    vram_replay replay = {.gradients_stand = gradients_stand(&r) || gradients_divided(&r)};
+    vram_head_choose(&pass, role);
+    vram_replay_bytes(&pass, &replay, bytes);
+    return replay;
+}
+
+void vram_train_when(const vram_scenario *s, const vram_model *m, vram_role role, double sequences, double tokens, int whens, const vram_when when[], vram_report *report)
+{
+    trainer r = trainer_of(s, m, role, report);
     vram_pass pass = vram_pass_of(s, m, sequences, tokens, true);
     vram_sharding sharding;
+    vram_head_choose(&pass, role);
     if (vram_sharding_of(s, m, &sharding)) r.sharding = &sharding;
     vram_replay replay = {.gradients_stand = gradients_stand(&r) || gradients_divided(&r), .sharding = r.sharding};
     weights(&r);
-    if (!lora && s->training.precision == VRAM_PRECISION_MIXED && !is_fsdp(&r) && s->parallel.offload == VRAM_OFFLOAD_NONE) per_parameter(&r, VRAM_COMPONENT_MASTER_WEIGHTS, VRAM_WHAT_MASTER_COPY, r.params, 4, 1, report->phases);
+    if (!r.lora && s->training.precision == VRAM_PRECISION_MIXED && !is_fsdp(&r) && s->parallel.offload == VRAM_OFFLOAD_NONE) per_parameter(&r, VRAM_COMPONENT_MASTER_WEIGHTS, VRAM_WHAT_MASTER_COPY, r.params, 4, 1, report->phases);
     states(&r);
-    vram_replay_step(&pass, role, &replay, report);
+    vram_replay_when(&pass, role, &replay, whens, when, report);
     gradients(&r, &replay);
     step(&r, &replay);
-}
-
-void vram_forward_only(const vram_scenario *s, const vram_model *m, vram_role role, double sequences, double tokens, double logit_rows, vram_phase phase, vram_report *report)
-{
-    vram_pass pass = vram_pass_of(s, m, sequences, tokens, false);
-    vram_replay_forward(&pass, role, logit_rows, phase, report);
 }
 
 /* What is said on whiteboards: 16 bytes a parameter; activations of s b h (34 + 5 a s / h) a layer. Source: Korthikanti et al. 2022. */
@@ -307,6 +326,7 @@ static void rules_of_thumb(const vram_scenario *s, vram_report *report)
 
 void vram_training(const vram_scenario *s, vram_report *report)
 {
-    vram_train(s, &s->model, VRAM_ROLE_MODEL, (double)s->training.micro_batch, (double)s->training.sequence_length, report);
+    static const vram_when when[] = {{VRAM_ALIVE_FORWARD, VRAM_PHASE_FORWARD}, {VRAM_ALIVE_LOSS, VRAM_PHASE_LOSS}, {VRAM_ALIVE_BACKWARD, VRAM_PHASE_BACKWARD}};
+    vram_train_when(s, &s->model, VRAM_ROLE_MODEL, (double)s->training.micro_batch, (double)s->training.sequence_length, 3, when, report);
     rules_of_thumb(s, report);
 }

@@ -37,6 +37,11 @@
     X(LORA_UP, "lora_up") X(DEQUANTISED, "dequantised") X(LOGITS_FP32, "logits_fp32")                                   \
     X(LOG_PROBABILITIES, "log_probabilities") X(LABELS, "labels") X(QUANTISED_MOMENTS, "quantised_moments")             \
     X(SMALL_MOMENTS, "small_moments")                                                                                   \
+    /* heads.c, rl.c */                                                                                                 \
+    X(LABEL_PLACES, "label_places") X(LABEL_STATES, "label_states") X(LABEL_STATISTICS, "label_statistics")              \
+    X(LOGITS_TILE, "logits_tile") X(GRADIENT_SUM, "gradient_sum") X(SHIFTED_LOGITS, "shifted_logits")                    \
+    X(REFERENCE_LOGITS, "reference_logits") X(VALUES, "values") X(SAMPLED_SCORES, "sampled_scores")                      \
+    X(SAMPLING, "sampling")                                                                                             \
     /* engine_vllm.c */                                                                                                 \
     X(ABSORBED_PROJECTIONS, "absorbed_projections") X(PENALTY_COUNTS, "penalty_counts") X(TOKEN_MASKS, "token_masks")    \
     X(SAMPLING_STATE, "sampling_state") X(SAMPLER_ROWS, "sampler_rows") X(EXPERT_WORKSPACE, "expert_workspace")          \
@@ -67,6 +72,7 @@
     X(COMPRESSED_TENSORS, "compressed_tensors", "https://github.com/neuralmagic/compressed-tensors")                      \
     X(OCP_MX, "ocp_mx", "https://www.opencompute.org/documents/ocp-microscaling-formats-mx-v1-0-spec-final-pdf")          \
     X(KORTHIKANTI, "korthikanti", "https://arxiv.org/abs/2205.05198")                                                    \
+    X(TRL, "trl", "https://github.com/huggingface/trl/tree/main/trl/trainer")                                             \
     X(ZERO, "zero", "https://arxiv.org/abs/1910.02054")                                                                  \
     X(PYTORCH_DDP, "pytorch_ddp", "https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/reducer.cpp")  \
     X(PYTORCH_FSDP1, "pytorch_fsdp1", "https://github.com/pytorch/pytorch/blob/main/torch/distributed/fsdp/_runtime_utils.py") \
