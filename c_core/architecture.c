@@ -65,11 +65,12 @@ static void vector(table *t, const char *name, vram_part part, int64_t length, v
 }
 
 /* Experts stacked in one tensor: `copies` of rows x columns. */
-static void stacked(table *t, const char *name, int64_t experts, int64_t rows, int64_t columns)
+static vram_tensor *stacked(table *t, const char *name, int64_t experts, int64_t rows, int64_t columns)
 {
     vram_tensor *tensor = row(t, name, VRAM_PART_EXPERT, experts, rows, columns);
     tensor->stacked = true;
     tensor->shard = VRAM_SHARD_EXPERTS;
+    return tensor;
 }
 
 /* Norms of the model's kind: weight, weight and bias, or nothing. */
@@ -353,7 +354,8 @@ static void experts(table *t, const vram_ffn *f)
     }
     int64_t up = f->type == VRAM_FFN_GATED ? 2 * m : m;
     const char *up_name = f->type == VRAM_FFN_GATED ? "gate_up_proj" : "up_proj";
-    stacked(t, up_name, E, up, in);
+    vram_tensor *gate_up = stacked(t, up_name, E, up, in);
+    if (f->router_rows > 0) gate_up->modules = t->layers * (E + f->router_rows); /* LoRA's library finds a slice for the zero experts, too */
     stacked(t, "down_proj", E, in, m);
     if (f->expert_bias) {
         stacked(t, up_name, E, up, 1);
