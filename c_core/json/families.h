@@ -90,6 +90,11 @@ typedef struct {
     vram_ffn dense, sparse;
 } reader;
 
+typedef layer_type family_pattern(reader *r, int64_t layer);
+typedef void family_state(reader *r, vram_state *state);
+typedef void family_rule(reader *r);
+typedef void family_special(reader *r, int64_t layer, vram_layer *made);
+
 typedef struct family {
     const char *type;
     int64_t hidden, width, layers, heads, kv_heads, head_dim, vocab, positions; /* class defaults; kv_heads 0: heads; head_dim 0: hidden / heads */
@@ -101,15 +106,15 @@ typedef struct family {
     family_switch switches[FAMILY_SWITCHES];
     const family_latent *latent;
     const family_experts *experts;
-    void (*state)(reader *r, vram_state *state);
-    layer_type (*pattern)(reader *r, int64_t layer); /* when the config has no list of layer types */
+    family_state *state;
+    family_pattern *pattern;   /* when the config has no list of layer types */
     const char *period_keys;   /* for the patterns that repeat */
     int64_t period;
     layer_type other;          /* of the layers that are not full attention */
     int64_t window;            /* sliding_window when absent */
-    void (*adjust)(reader *r); /* what no field says about all layers */
-    void (*special)(reader *r, int64_t layer, vram_layer *made); /* what no field says about a layer */
-    void (*side_paths)(reader *r); /* tensors that no field says */
+    family_rule *adjust;       /* what no field says about all layers */
+    family_special *special;   /* what no field says about a layer */
+    family_rule *side_paths;   /* tensors that no field says */
     int64_t index_heads;       /* of the sparse-attention indexer */
     vram_position position;
     vram_names names;
@@ -134,5 +139,27 @@ layer_type config_layer_type(reader *r, int64_t layer);
 vram_tensor *config_extra(reader *r, int kind, const char *name, vram_part part, int64_t copies, int64_t rows, int64_t columns, bool linear);
 
 enum { CONFIG_WIDEST = 1 << 24, CONFIG_COUNT = 1 << 16 }; /* ranges: widths; heads, experts, groups */
+
+/* The rules that rows name: family_layers.c, family_states.c, family_details.c. */
+family_rule family_afmoe_adjust, family_apertus_paths, family_bailing_adjust, family_bigcode_adjust, family_bitnet_paths,
+    family_chatglm_adjust, family_cohere2_moe_adjust, family_diffllama_paths, family_falcon_adjust,
+    family_gemma3n_paths, family_gemma4_adjust, family_gemma4_paths, family_granite_shared_adjust,
+    family_griffin_adjust, family_helium_adjust, family_hunyuan_adjust, family_jetmoe_adjust, family_jetmoe_paths,
+    family_lfm2_adjust, family_lfm2_moe_adjust, family_llama4_adjust, family_longcat_adjust, family_m3_adjust,
+    family_m3_paths, family_megatron_adjust, family_mimo_adjust, family_nemotron_h_adjust, family_neo_adjust,
+    family_opt_adjust, family_qwen_adjust, family_thumb_adjust, family_v4_adjust, family_v4_paths,
+    family_zamba2_paths, family_zamba_adjust, family_zamba_paths;
+family_pattern family_all_both, family_all_full, family_all_state, family_bamba_pattern, family_by_turns,
+    family_cohere2_moe_pattern, family_early_windows, family_every_nth, family_first_of_four, family_griffin_pattern,
+    family_jamba_pattern, family_kimi_pattern, family_late_windows, family_lfm2_pattern, family_llama4_pattern,
+    family_mimo_pattern, family_nemotron_pattern, family_neo_pattern, family_olmo_hybrid_pattern,
+    family_step_pattern, family_v4_pattern, family_zamba2_pattern, family_zamba_pattern;
+family_special family_arctic_special, family_axk1_special, family_dsa_special, family_falcon_special, family_gemma3n_special,
+    family_gemma4_special, family_longcat_special, family_m3_special, family_mimo_special, family_nas_special,
+    family_nemotron_h_special, family_step_special, family_v4_special, family_zamba2_special, family_zamba_special;
+family_state family_bailing_state, family_bamba_state, family_falcon_h1_state, family_griffin_state, family_jamba_state,
+    family_kimi_state, family_lfm2_state, family_lightning_state, family_mamba1_state, family_mamba2_state,
+    family_nemotron_h_state, family_olmo_hybrid_state, family_qwen3_5_state, family_qwen3_next_state,
+    family_zamba2_state, family_zamba_state;
 
 #endif
