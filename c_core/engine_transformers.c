@@ -81,22 +81,18 @@ static int norm(stage *s, const vram_model *m, double width)
     return out;
 }
 
-/* x * cos + rotate_half(x) * sin: the product, the rotated half and its negation, the second product, the sum. In fp32 in a few families. */
-static int rotary(stage *s, double width, bool fp32)
+/* x * cos + rotate_half(x) * sin: the product, the rotated half and its negation, the second product, the sum. `bytes`: 4 in families that rotate in fp32. */
+static int rotary(stage *s, double width, double bytes)
 {
-    double bytes = fp32 ? 4 : s->bytes;
-    int copy = fp32 && s->bytes < 4 ? make32(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, width) : -1;
-    int first = make_of(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, 1, 1, width, bytes);
-    int negated = make_of(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, 1, 1, width / 2, bytes);
-    int rotated = make_of(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, 1, 1, width, bytes);
+    vram_what what = VRAM_WHAT_ATTENTION_ACTIVATIONS;
+    int first = make_of(s, what, 1, 1, width, bytes);
+    int negated = make_of(s, what, 1, 1, width / 2, s->bytes), rotated = make_of(s, what, 1, 1, width, s->bytes);
     drop(s, negated);
-    int second = make_of(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, 1, 1, width, bytes);
+    int second = make_of(s, what, 1, 1, width, bytes);
     drop(s, rotated);
-    int sum = make_of(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, 1, 1, width, bytes);
+    int sum = make_of(s, what, 1, 1, width, bytes);
     drop(s, first);
     drop(s, second);
-    if (copy < 0) return sum;
-    drop(s, copy);
     return sum;
 }
 
@@ -136,10 +132,14 @@ static void update_cache(stage *s, const vram_attention *a)
 }
 
 /* softmax(q k) v with the scores whole: scaled, masked, softmax in fp32 and cast. */
-static void eager_scores(stage *s, double heads, double keys)
+static void eager_scores(stage *s, double heads, double keys, bool sinks)
 {
     int scores = make(s, VRAM_WHAT_ATTENTION_SCORES, heads * keys);
-    if (s->bytes < 4) {
+    if (sinks) { /* joined with the sinks, then less their greatest: all in the compute type */
+        int joined = make(s, VRAM_WHAT_ATTENTION_SCORES, heads * (keys + 1));
+        drop(s, make(s, VRAM_WHAT_ATTENTION_SCORES, heads * (keys + 1)));
+        drop(s, joined);
+    } else if (s->bytes < 4) {
         int copy = make32(s, VRAM_WHAT_ATTENTION_SCORES, heads * keys), out = make32(s, VRAM_WHAT_ATTENTION_SCORES, heads * keys);
         drop(s, out);
         drop(s, copy);
@@ -158,7 +158,7 @@ static void attention_core(stage *s, const vram_attention *a, double heads, doub
         k = make_of(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, 1, keys / s->tokens, heads * (double)a->head_dim, s->bytes);
         v = make_of(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, 1, keys / s->tokens, heads * (double)a->v_head_dim, s->bytes);
     }
-    if (s->eager) eager_scores(s, heads, keys);
+    if (s->eager) eager_scores(s, heads, keys, a->sinks);
     else if (masked) bias = make(s, VRAM_WHAT_CAUSAL_MASK, keys); /* of every sequence, in the compute type */
     if (masked && !s->eager && a->v_head_dim > 128 && s->bytes < 4) drop(s, make32(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, heads * (double)a->v_head_dim * 3 / 2)); /* and an fp32 sum */
     int out = make(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, heads * (double)a->v_head_dim);
@@ -169,9 +169,32 @@ static void attention_core(stage *s, const vram_attention *a, double heads, doub
     if (k >= 0) drop(s, k);
 }
 
-static bool rotates_in_fp32(const vram_model *m)
+static bool is(const vram_model *m, const char *const types[])
 {
-    return strcmp(m->model_type, "cohere") == 0 || strcmp(m->model_type, "cohere2") == 0 || strncmp(m->model_type, "ernie4_5", 8) == 0;
+    for (int i = 0; types[i]; i++)
+        if (strcmp(m->model_type, types[i]) == 0) return true;
+    return false;
+}
+
+/* Queries and keys turned. Cohere and ERNIE compute in fp32; Cohere makes fp32 copies of both first, and all of it in them. Returns the keys. */
+static int turn(stage *s, const vram_model *m, double q, double k, int *turned_q)
+{
+    static const char *const copies[] = {"cohere", "cohere2", NULL}, *const products[] = {"ernie4_5", "ernie4_5_moe", "olmo", "olmo2", "olmo3", NULL};
+    bool copied = is(m, copies);
+    double bytes = copied || is(m, products) ? 4 : s->bytes, own = s->bytes;
+    int copy_q = copied ? make32(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, q) : -1, copy_k = copied ? make32(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, k) : -1;
+    if (copied) s->bytes = 4;
+    *turned_q = rotary(s, q, bytes);
+    int turned_k = rotary(s, k, bytes);
+    s->bytes = own;
+    if (copy_k >= 0) drop(s, copy_k);
+    if (copy_q >= 0) drop(s, copy_q);
+    if (bytes <= own) return turned_k;
+    int cast_q = make(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, q), cast_k = make(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, k);
+    drop(s, turned_k);
+    drop(s, *turned_q);
+    *turned_q = cast_q;
+    return cast_k;
 }
 
 static int qk_norm(stage *s, const vram_model *m, const vram_attention *a, int x, double width)
@@ -197,8 +220,7 @@ static int softmax_attention(stage *s, const vram_model *m, const vram_attention
         v = linear(s, what, kv_heads * (double)a->v_head_dim, h);
     }
     if (m->position == VRAM_POSITION_ROTARY) {
-        int turned = rotary(s, heads * d, rotates_in_fp32(m));
-        int turned_k = rotary(s, kv_heads * d, rotates_in_fp32(m));
+        int turned, turned_k = turn(s, m, heads * d, kv_heads * d, &turned);
         if (!a->fused_qkv) drop(s, q);
         if (k >= 0) drop(s, k);
         q = a->fused_qkv ? q : turned;
@@ -229,7 +251,7 @@ static int latent_attention(stage *s, const vram_model *m, const vram_attention 
     update_cache(s, a);
     int expanded = make_of(s, what, 1, keys, heads * (nope + v), s->bytes);
     int k = make_of(s, what, 1, keys, heads * (nope + rope), s->bytes);
-    if (s->eager) eager_scores(s, heads, s->past + s->tokens);
+    if (s->eager) eager_scores(s, heads, s->past + s->tokens, false);
     int core = make(s, what, heads * v);
     int out = linear(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden, heads * v);
     drop(s, core);
@@ -334,9 +356,14 @@ static int experts(stage *s, const vram_model *m, const vram_ffn *f)
 static int feed_forward(stage *s, const vram_model *m, const vram_ffn *f)
 {
     if (f->type == VRAM_FFN_NONE) return make(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
-    int out = -1;
+    static const char *const shared_first[] = {"qwen2_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", NULL};
+    int out = -1, early = f->experts > 0 && f->shared_width > 0 && is(m, shared_first) ? dense_mlp(s, m, f, (double)f->shared_width) : -1;
     if (f->experts > 0) out = experts(s, m, f);
-    if (f->shared_width > 0) {
+    if (early >= 0) {
+        make(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
+        drop(s, s->alive - 1);
+        drop(s, early);
+    } else if (f->shared_width > 0) {
         int shared = dense_mlp(s, m, f, (double)f->shared_width);
         if (out >= 0) drop(s, shared);
         else out = shared;
@@ -366,13 +393,14 @@ static int mixer(stage *s, const vram_model *m, const vram_layer *l)
 static void decoder_layer(stage *s, const vram_model *m, const vram_layer *l)
 {
     double h = (double)m->hidden;
-    bool only_post = l->post_norms && l->norms <= 2, opt = named(m, "opt", "xglm"), gpt2 = named(m, "gpt2", "gpt_bigcode");
+    bool keeps = l->parallel ? false : strcmp(m->model_type, "stablelm") == 0; /* the first norm's output, too */
+    bool only_post = l->post_norms && l->norms <= 2, opt = named(m, "opt", "xglm"), gpt2 = keeps || named(m, "gpt2", "gpt_bigcode");
     old_cache(s, &l->attention);
     int embeddings = make(s, VRAM_WHAT_HIDDEN_STATES, h), input = make(s, VRAM_WHAT_HIDDEN_STATES, h), positions = -1;
     if (m->position == VRAM_POSITION_LEARNED) positions = make_of(s, VRAM_WHAT_HIDDEN_STATES, 1, opt ? 1 : 1 / s->sequences, h, s->bytes);
     int first = only_post ? -1 : norm(s, m, h);
     int attended = mixer(s, m, l);
-    if (first >= 0 && !l->parallel) drop(s, first);
+    if (first >= 0 && !l->parallel && !keeps) drop(s, first);
     int residual = l->parallel ? -1 : make(s, VRAM_WHAT_HIDDEN_STATES, h);
     if (!gpt2 && !l->parallel) drop(s, attended);
     int second = only_post || l->parallel ? -1 : norm(s, m, h);
@@ -382,7 +410,7 @@ static void decoder_layer(stage *s, const vram_model *m, const vram_layer *l)
     }
     int out = feed_forward(s, m, &l->ffn);
     int sum = make(s, VRAM_WHAT_HIDDEN_STATES, h);
-    int all[] = {sum, out, second, residual, gpt2 || l->parallel ? attended : -1, l->parallel ? first : -1, positions, input, embeddings};
+    int all[] = {sum, out, second, residual, gpt2 || l->parallel ? attended : -1, l->parallel || keeps ? first : -1, positions, input, embeddings};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i] >= 0) drop(s, all[i]);
 }
@@ -544,6 +572,12 @@ static void prefill(const pass *p, vram_report *report)
     int64_t at = 0;
     stage best = begin(p, tokens, 0);
     for (int64_t i = 0; i <= p->layers; i++) {
+        bool fuller_later = false;
+        for (int64_t j = i + 1; i < p->layers && j < p->layers; j++) fuller_later |= m->layer_kind[j] == m->layer_kind[i];
+        if (fuller_later) {
+            before += layer_cache(p->scenario, &m->kind[m->layer_kind[i]].attention, p->sequences, tokens, p->bytes);
+            continue;
+        }
         stage s = begin(p, tokens, 0);
         if (i < p->layers) decoder_layer(&s, m, &m->kind[m->layer_kind[i]]);
         else head(&s, m, p->sampled);
@@ -561,35 +595,49 @@ static void prefill(const pass *p, vram_report *report)
     emit_slack(p, slack, phase, report);
 }
 
-/* Prompts that the windows still hold whole when the first step begins, beyond the tokens that the cache keeps. */
-static double views_beyond_windows(const pass *p, double prompt, double tokens)
+/* Prompts that windows from this layer on still hold whole in the first step, beyond the tokens that the cache keeps. */
+static double views_beyond_windows(const pass *p, int64_t from, double prompt, double tokens)
 {
     const vram_model *m = p->model;
     double bytes = 0;
-    for (int64_t i = 0; i < p->layers; i++) {
+    for (int64_t i = from; i < p->layers; i++) {
         const vram_attention *a = &m->kind[m->layer_kind[i]].attention;
         if (a->window) bytes += layer_cache(p->scenario, a, p->sequences, prompt - vram_min(tokens, (double)a->window - 1), p->bytes);
     }
     return vram_max(0, bytes);
 }
 
-/* One token a step. Fullest at the last step, or, when windows were cut from the prompt, in the first layer of the first step. */
+static int64_t first_of_kind(const vram_model *m, int64_t layer)
+{
+    for (int64_t i = 0; i < layer; i++)
+        if (m->layer_kind[i] == m->layer_kind[layer]) return i;
+    return layer;
+}
+
+/* One token a step. Fullest at the last step, or, when windows were cut from the prompt, in a kind's first layer of the first step. */
 static void decode(const pass *p, vram_report *report)
 {
     const vram_model *m = p->model;
     double tokens = p->tokens, prompt = vram_min(p->prompt, tokens), slack = 0;
     unsigned phase = p->decode;
-    double views = views_beyond_windows(p, prompt, tokens);
-    stage best = begin(p, 1, tokens - 1), first = begin(p, 1, prompt);
+    double views = 0;
+    stage best = begin(p, 1, tokens - 1);
     head(&best, m, p->sampled);
     for (int k = 0; k < m->kinds; k++) {
         stage s = begin(p, 1, tokens - 1);
         decoder_layer(&s, m, &m->kind[k]);
         if (s.most - s.own > best.most - best.own) best = s;
     }
-    decoder_layer(&first, m, &m->kind[m->layer_kind[0]]);
-    bool at_first = views > 0 && views + first.most - first.own > best.most - best.own;
-    if (at_first) best = first;
+    for (int64_t i = 0; i < p->layers; i++) {
+        double held = first_of_kind(m, i) == i ? views_beyond_windows(p, i, prompt, tokens) : 0;
+        if (held <= 0) continue;
+        stage s = begin(p, 1, prompt);
+        decoder_layer(&s, m, &m->kind[m->layer_kind[i]]);
+        if (held + s.most - s.own <= views + best.most - best.own) continue;
+        best = s;
+        views = held;
+    }
+    bool at_first = views > 0;
     emit_cache(p, p->layers, tokens, false, phase, &slack, report);
     if (at_first) vram_times(vram_add(report, p->role, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_WINDOW_VIEWS, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, phase), VRAM_SYMBOL_BYTES, views);
     leave_out_own_cache(&best, at_first);
