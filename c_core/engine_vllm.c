@@ -258,7 +258,8 @@ static forward attention_of(const vllm *v, const vram_attention *a)
         return (forward){heads * (double)(a->qk_nope_head_dim + a->qk_rope_head_dim) + 4 * r + rope + heads * (double)a->v_head_dim + 2 * (double)a->q_lora_rank, 2,
                          VRAM_WHAT_ATTENTION_ACTIVATIONS, latent_context(v, a)};
     }
-    if (is(v->m, rotates_in_fp32)) return (forward){3 * q + 8 * kv, 4, VRAM_WHAT_ATTENTION_ACTIVATIONS, 0}; /* through transformers' modules */
+    if (is(v->m, rotates_in_fp32)) /* through transformers' modules: q k v, normed q and k, turned q and three of k in fp32, the tables */
+        return (forward){q + 2 * kv + normed + 2 * q + 6 * kv + 4 * (double)a->head_dim, normed > 0 ? 2 : 3, VRAM_WHAT_ATTENTION_ACTIVATIONS, 0};
     if (a->output_gate) q *= 2;
     return (forward){2 * q + 2 * kv + normed, 3, VRAM_WHAT_ATTENTION_ACTIVATIONS, 0};
 }
