@@ -266,7 +266,7 @@ static void gradients(const trainer *r, const vram_replay *replay)
     }
     /* those that backward has made at its peak, and those that come after it; of a declared model the same share of what it declares */
     double counted = r->m->params_override > 0 && !r->lora ? counted_params(r->m) : r->params;
-    double made = floor(replay->gradient_elements / counted * r->params), early = vram_min(made, r->params);
+    double made = floor(replay->gradient_elements / vram_max(counted, 1) * r->params), early = vram_min(made, r->params);
     second_gradient(r, made - early);
     per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, early, width, 2, backward | step_bit);
     if (r->params > early) per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, r->params - early, width, 2, step_bit);
