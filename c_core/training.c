@@ -215,6 +215,7 @@ static void weights(const trainer *r)
         vram_sharding_entries(&between, r->sharding, r->role, VRAM_BIT(VRAM_PHASE_LOAD), r->report);
         if ((is_fsdp(r) && !r->lora) || (is_deepspeed(r) && r->s->parallel.zero == 3)) return; /* the shards are among these */
     }
+    if (r->s->parallel.offload == VRAM_OFFLOAD_OPTIMIZER_WEIGHTS && !is_deepspeed(r)) return; /* in host memory, but for the layer at work */
     if (!r->lora) {
         if (r->s->parallel.zero >= 3) per_parameter(r, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALL_WEIGHTS, r->params, r->width, 3, r->report->phases);
         else vram_weights(r->s, r->m, r->role, wide ? VRAM_FORMAT_FP32 : VRAM_FORMAT_BF16, r->report->phases, r->report);
@@ -227,7 +228,10 @@ static void weights(const trainer *r)
 }
 
 /* Gradients that stand: accumulated over micro-batches, or fp32 beside 16-bit weights. */
-static bool gradients_divided(const trainer *r) { return r->sharding == NULL && ranks_from(r->s, 2) > 1; }
+static bool gradients_divided(const trainer *r)
+{
+    return r->sharding == NULL && (ranks_from(r->s, 2) > 1 || r->s->parallel.offload != VRAM_OFFLOAD_NONE);
+}
 
 static bool gradients_stand(const trainer *r)
 {
@@ -259,6 +263,7 @@ static void gradients(const trainer *r, const vram_replay *replay)
             vram_times(vram_times(add(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, VRAM_SOURCE_ARITHMETIC, backward), VRAM_SYMBOL_PARAMETERS, replay->gradient_elements), VRAM_SYMBOL_BYTES_PER_PARAMETER, r->sharding->trained_width);
         return;
     }
+    if (r->s->parallel.offload != VRAM_OFFLOAD_NONE && r->sharding == NULL) return; /* they follow the optimizer's states to host memory */
     if (replay->gradients_stand) {
         per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, r->params, width, 2, gradients_stand(r) ? pass | backward | step_bit : backward | step_bit);
         second_gradient(r, replay->gradient_elements);
