@@ -82,17 +82,17 @@ static void pairs(const writer *w, vram_cell last, vram_cell weight)
     double rows = w->pass->tokens - 1;
     vram_cell outputs = outputs_of(w, whole_logits(w, last, weight, w->pass->tokens)), references = VRAM_NO_CELL, shifted_too = VRAM_NO_CELL;
     vram_tape_hold(t, last);
+    if (!w->pass->gradients) return; /* what follows is the loss */
     vram_cell shifted = as_logits(w, vram_op_copy(t, vram_op_slice(t, outputs, words_of(w, rows), VRAM_WHAT_LOGITS), words_of(w, rows), VRAM_WHAT_SHIFTED_LOGITS));
     vram_op_log_probabilities(t, shifted, size_of(w, 1, rows, VRAM_SYMBOL_VOCABULARY, w->words), table_of(w, w->pass->batch, rows));
     vram_tape_hold(t, outputs);
     vram_tape_hold(t, shifted);
-    if (w->pass->gradients) vram_tape_mark(t);
+    vram_tape_mark(t);
     if (w->pass->reference_follows) {
         references = as_logits(w, vram_op_copy(t, outputs, words_of(w, w->pass->tokens), VRAM_WHAT_REFERENCE_LOGITS));
         shifted_too = as_logits(w, vram_op_copy(t, references, words_of(w, rows), VRAM_WHAT_REFERENCE_LOGITS));
         as_logits(w, vram_op_copy(t, shifted_too, size_of(w, 1, rows, VRAM_SYMBOL_VOCABULARY, w->words), VRAM_WHAT_LOG_PROBABILITIES)); /* logsumexp of a sequence */
     }
-    if (!w->pass->gradients) return;
     as_logits(w, vram_op_copy(t, shifted, size_of(w, w->pass->batch / 2, w->pass->scored, VRAM_SYMBOL_VOCABULARY, w->words), VRAM_WHAT_SHIFTED_LOGITS)); /* mean logits of the chosen answers */
     vram_tape_hold(t, outputs);
     vram_tape_hold(t, shifted);

@@ -111,6 +111,16 @@ static void outputs_held(const looker *l, vram_report *report)
     vram_times(vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCE, p->tokens), VRAM_SYMBOL_HIDDEN, (double)p->model->hidden), VRAM_SYMBOL_BYTES_PER_ELEMENT, vram_stream_width(p));
 }
 
+/* Answers are scored in chunks; a chunk's logits are still bound to their name while the next pass runs. */
+static void last_logits(const vram_scenario *s, const looker *l, vram_report *report)
+{
+    const vram_pass *p = &l->pass;
+    if (p->head != VRAM_HEAD_ANSWERS || (double)s->rl.rollout_batch <= p->batch) return;
+    vram_entry *e = vram_add(report, l->role, VRAM_COMPONENT_LOGITS, VRAM_WHAT_LOGITS_FP32, VRAM_EXACT, VRAM_SOURCE_TRL, VRAM_BIT(VRAM_PHASE_SCORE));
+    vram_times(vram_times(vram_times(e, VRAM_SYMBOL_MICRO_BATCH, p->batch), VRAM_SYMBOL_SEQUENCE, p->scored + 1), VRAM_SYMBOL_VOCABULARY, (double)p->model->vocab);
+    vram_times(e, VRAM_SYMBOL_BYTES_PER_ELEMENT, s->training.autocast ? 4 : vram_stream_width(p));
+}
+
 static void score(const vram_scenario *s, const vram_model *reference, const vram_model *critic, const vram_model *reward, vram_report *report)
 {
     looker all[4], *fullest = NULL;
@@ -128,6 +138,7 @@ static void score(const vram_scenario *s, const vram_model *reference, const vra
     if (fullest == NULL) return;
     vram_replay_forward(&fullest->pass, fullest->role, VRAM_PHASE_SCORE, report);
     outputs_held(fullest, report);
+    last_logits(s, fullest, report);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ training -- */
