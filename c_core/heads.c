@@ -53,7 +53,9 @@ static void tiled(const writer *w, vram_cell last, vram_cell weight)
     if (!p->reference_follows) vram_tape_mark(t);
     vram_op_tiled(t, picked, weight, &sizes);
     vram_tape_hold(t, last);
-    if (p->reference_follows) vram_tape_mark(t);
+    if (!p->reference_follows) return;
+    vram_tape_mark(t);
+    vram_tape_leave(t);
 }
 
 /* The class's own loss, and the outputs in fp32; entropy and token accuracy each copy the shifted logits, the second while the first is there. */
@@ -65,8 +67,9 @@ static void trainer(const writer *w, vram_cell last, vram_cell weight)
     vram_cell ids = vram_tape_outside(t, vram_tape_size(t, 2, (const vram_factor[]){{VRAM_SYMBOL_MICRO_BATCH, w->pass->batch}, {VRAM_SYMBOL_SEQUENCE, w->pass->tokens}}), 8, VRAM_WHAT_INPUT_IDS);
     vram_cell wide = vram_op_cast(t, logits, 4, VRAM_WHAT_LOGITS_FP32), labels = vram_op_constant(t, ids, 8, VRAM_WHAT_LABELS);
     vram_op_cross_entropy(t, wide, labels);
-    vram_cell outputs = outputs_of(w, logits);
     vram_tape_hold(t, last);
+    vram_tape_leave(t); /* autocast is the model's forward(), its cache with it */
+    vram_cell outputs = outputs_of(w, logits);
     if (w->pass->batch > 1) { /* else the slice is in one piece already */
         vram_cell entropy = as_logits(w, vram_op_copy(t, outputs, words_of(w, w->pass->tokens - 1), VRAM_WHAT_SHIFTED_LOGITS));
         as_logits(w, vram_op_copy(t, outputs, words_of(w, w->pass->tokens - 1), VRAM_WHAT_SHIFTED_LOGITS));
@@ -88,6 +91,7 @@ static void pairs(const writer *w, vram_cell last, vram_cell weight)
     vram_tape_hold(t, outputs);
     vram_tape_hold(t, shifted);
     vram_tape_mark(t);
+    vram_tape_leave(t);
     if (w->pass->reference_follows) {
         references = as_logits(w, vram_op_copy(t, outputs, words_of(w, w->pass->tokens), VRAM_WHAT_REFERENCE_LOGITS));
         shifted_too = as_logits(w, vram_op_copy(t, references, words_of(w, rows), VRAM_WHAT_REFERENCE_LOGITS));
@@ -112,6 +116,7 @@ static void answers(const writer *w, vram_cell last, vram_cell weight)
     vram_cell outputs = outputs_of(w, whole_logits(w, in, weight, rows));
     vram_tape_hold(t, last);
     vram_tape_mark(t);
+    vram_tape_leave(t);
     vram_cell scaled = vram_op_scale_part(t, outputs, words_of(w, p->scored), VRAM_WHAT_LOGITS);
     vram_cell kept = vram_op_slice(t, scaled, words_of(w, p->scored), VRAM_WHAT_LOGITS);
     vram_op_log_probabilities(t, as_logits(w, kept), size_of(w, 1, p->scored, VRAM_SYMBOL_VOCABULARY, w->words), table_of(w, p->batch, p->scored));

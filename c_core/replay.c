@@ -18,6 +18,8 @@ enum { EMBEDDING = VRAM_PLACE_EMBEDDING, HEAD = VRAM_PLACE_HEAD };
 typedef struct {
     double rise[PEAKS];        /* with what it holds itself */
     double held;               /* of the head: when the loss begins */
+    double rise_left;          /* of the head: in the loss once autocast is left, above what the layers keep without its cache; -1: it is not */
+    bool held_left;            /* autocast is left before the loss begins */
     double kept;               /* after its forward, until the loss is computed; its output not included */
     double kept_later;         /* the same, during backward */
     double gradients;          /* of parameters, after its backward */
@@ -26,7 +28,7 @@ typedef struct {
 } piece;
 
 /* The sets of cells behind these numbers */
-typedef struct { uint64_t top[PEAKS][VRAM_TAPE_WORDS], held[VRAM_TAPE_WORDS], kept[VRAM_TAPE_WORDS], kept_later[VRAM_TAPE_WORDS], gradients[VRAM_TAPE_WORDS], start[VRAM_TAPE_WORDS], after[VRAM_TAPE_WORDS]; } piece_sets;
+typedef struct { uint64_t top[PEAKS][VRAM_TAPE_WORDS], top_left[VRAM_TAPE_WORDS], held[VRAM_TAPE_WORDS], kept[VRAM_TAPE_WORDS], kept_later[VRAM_TAPE_WORDS], gradients[VRAM_TAPE_WORDS], start[VRAM_TAPE_WORDS], after[VRAM_TAPE_WORDS]; } piece_sets;
 
 typedef struct {
     const vram_pass *pass;
@@ -111,15 +113,26 @@ static void run_head(walker *w, piece *p)
 {
     vram_tape *t = &w->tape;
     vram_run *r = &w->run;
+    int leave = t->leave < t->mark ? t->ops : t->leave;
+    p->held_left = leave == t->mark && t->leave >= 0;
+    p->rise_left = -1;
     vram_run_clear(t, r, w->accumulate);
     vram_run_forward(t, r, 0, t->mark, w->pass->gradients);
     note_peak(w, p, FORWARD);
+    if (p->held_left) vram_run_forget(t, r);
     p->held = live_without(w, VRAM_NO_CELL, w->sets.held);
     vram_run_rest(r);
-    vram_run_forward(t, r, t->mark, t->ops, w->pass->gradients);
+    vram_run_forward(t, r, t->mark, leave, w->pass->gradients);
     note_peak(w, p, LOSS);
+    if (leave < t->ops) {
+        vram_run_forget(t, r);
+        vram_run_rest(r);
+        vram_run_forward(t, r, leave, t->ops, w->pass->gradients);
+        p->rise_left = r->peak;
+        memcpy(w->sets.top_left, r->top, sizeof r->top);
+    }
     if (!w->pass->gradients) return;
-    vram_run_forget(t, r);
+    if (t->leave < 0) vram_run_forget(t, r); /* else it is forgotten already */
     vram_run_rest(r);
     p->start = live_without(w, VRAM_NO_CELL, w->sets.start);
     run_gradients(w, p);
@@ -142,6 +155,8 @@ static void run_piece(walker *w, int variant, piece *p)
 typedef struct {
     int place[MOMENTS];        /* of the highest moment: a layer, EMBEDDING or HEAD */
     vram_moment moment[PEAKS]; /* which of a place's moments */
+    bool left;                 /* the loss's summit is without autocast's cache */
+    bool held_left;
     double bytes[MOMENTS];     /* what a sharding engine holds included */
 } summit;
 
@@ -173,16 +188,21 @@ static double others_in_flight(const vram_pass *pass, const piece layer[])
 
 static void climb_forward(const vram_pass *pass, const vram_sharding *g, const piece layer[], const piece *embedding, const piece *head, summit *s)
 {
-    double kept = others_in_flight(pass, layer);
+    double kept = others_in_flight(pass, layer), later = kept;
     if (pass->stage.embedding) candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, EMBEDDING, kept + embedding->rise[FORWARD]);
     for (int64_t i = 0; i < pass->stage.layers; i++) {
         const piece *p = &layer[variant_of(pass, i)];
         candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, (int)i, kept + p->rise[FORWARD]);
         kept += p->kept;
+        later += p->kept_later;
     }
     if (pass->stage.head) {
         candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, HEAD, kept + head->rise[FORWARD]);
-        candidate(s, g, LOSS, VRAM_MOMENT_LOSS, HEAD, kept + head->rise[LOSS]);
+        if (!head->held_left) candidate(s, g, LOSS, VRAM_MOMENT_LOSS, HEAD, kept + head->rise[LOSS]);
+        double within = s->bytes[LOSS];
+        if (head->rise_left >= 0) candidate(s, g, LOSS, VRAM_MOMENT_LOSS, HEAD, later + head->rise_left);
+        s->left = s->bytes[LOSS] > within;
+        s->held_left = head->held_left;
     } else candidate(s, NULL, LOSS, VRAM_MOMENT_FORWARD, s->place[FORWARD], s->bytes[FORWARD]); /* that of another stage */
 }
 
@@ -275,10 +295,12 @@ static void collect_variant(walker *w, const summit *s, int variant, collection 
         }
         if (moment < PEAKS && s->moment[moment] == VRAM_MOMENT_EPILOGUE) continue;
         bool here = moment < PEAKS && (variant < 0 ? place == variant : place >= 0 && variant_of(w->pass, place) == variant);
-        if (here) collect(c, &w->tape, s->moment[moment] == VRAM_MOMENT_REDUCE ? w->sets.after : s->moment[moment] == VRAM_MOMENT_START ? w->sets.start : w->sets.top[s->moment[moment] == VRAM_MOMENT_FORWARD ? FORWARD : moment], moment, 1);
+        bool uncached = moment == BACKWARD || moment == LATER || (moment == LOSS && s->left) || (moment == HELD && s->held_left);
+        if (here && moment == LOSS && s->left) collect(c, &w->tape, w->sets.top_left, moment, 1);
+        else if (here) collect(c, &w->tape, s->moment[moment] == VRAM_MOMENT_REDUCE ? w->sets.after : s->moment[moment] == VRAM_MOMENT_START ? w->sets.start : w->sets.top[s->moment[moment] == VRAM_MOMENT_FORWARD ? FORWARD : moment], moment, 1);
         if (variant >= 0) {
             count_layers(w->pass, variant, place, &before, &behind);
-            collect(c, &w->tape, moment == BACKWARD || moment == LATER ? w->sets.kept_later : w->sets.kept, moment, before);
+            collect(c, &w->tape, uncached ? w->sets.kept_later : w->sets.kept, moment, before);
             if ((moment == BACKWARD || moment == DONE) && layers_stay) collect(c, &w->tape, w->sets.gradients, moment, behind);
         } else if (variant == HEAD && w->pass->stage.head) {
             if (moment == HELD) collect(c, &w->tape, w->sets.held, moment, 1);
@@ -359,7 +381,7 @@ static void walk_all(walk *k, const vram_pass *pass, const vram_replay *replay)
 {
     const vram_sharding *g = replay->sharding;
     walker *w = &k->w;
-    k->summit = (summit){{EMBEDDING, HEAD, HEAD, HEAD, HEAD, EMBEDDING}, {VRAM_MOMENT_FORWARD, VRAM_MOMENT_LOSS, VRAM_MOMENT_BACKWARD}, {-1, -1, -1}};
+    k->summit = (summit){.place = {EMBEDDING, HEAD, HEAD, HEAD, HEAD, EMBEDDING}, .moment = {VRAM_MOMENT_FORWARD, VRAM_MOMENT_LOSS, VRAM_MOMENT_BACKWARD}, .bytes = {-1, -1, -1}};
     memset(k->used, 0, sizeof k->used);
     w->pass = pass;
     w->sharding = g;
@@ -386,7 +408,7 @@ void vram_replay_bytes(const vram_pass *pass, const vram_replay *replay, double 
     bytes[DONE] = k.head.gradients + k.embedding.gradients;
     for (int64_t i = 0; i < pass->stage.layers; i++) {
         const piece *p = &k.layer[variant_of(pass, i)];
-        bytes[HELD] += p->kept;
+        bytes[HELD] += k.head.held_left ? p->kept_later : p->kept;
         bytes[LATER] += p->kept_later;
         bytes[DONE] += p->gradients;
     }
@@ -438,10 +460,11 @@ double vram_replay_forward(const vram_pass *pass, vram_role role, vram_phase pha
             double rise = p.rise[i] + (variant >= 0 ? embedding : 0);
             if (rise > top) { top = rise; best = variant; moment = i; }
         }
+        if (variant == HEAD && p.rise_left > top) { top = p.rise_left; best = HEAD; moment = HELD; }
     }
     if (report == NULL) return top;
     run_piece(&w, best, &p);
-    collect(&c, &w.tape, w.sets.top[moment], FORWARD, 1);
+    collect(&c, &w.tape, moment == HELD ? w.sets.top_left : w.sets.top[moment], FORWARD, 1);
     if (best >= 0) {
         run_piece(&w, EMBEDDING, &p);
         collect(&c, &w.tape, w.sets.top[FORWARD], FORWARD, 1);

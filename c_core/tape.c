@@ -16,7 +16,7 @@ void vram_tape_clear(vram_tape *t, bool autocast, double workspace)
     t->biased_workspace = 1048576; /* cublasLt's own, for products with a bias */
     t->shapes = t->cells = t->ops = t->steps = 0;
     t->full = false;
-    t->mark = -1;
+    t->mark = t->leave = -1;
     t->input = t->output = VRAM_NO_CELL;
 }
 
@@ -80,6 +80,7 @@ void vram_tape_hold(vram_tape *t, vram_cell x)
 }
 
 void vram_tape_mark(vram_tape *t) { t->mark = t->ops; }
+void vram_tape_leave(vram_tape *t) { t->leave = t->ops; }
 
 /* ------------------------------------------------------------------------------------------------- one op under the pen -- */
 
@@ -745,7 +746,7 @@ static vram_cell rows_apart(vram_tape *t, vram_cell x)
     vram_cell y = output_view(t, op, x, t->cell[x].shape, (vram_what)t->cell[x].what);
     t->cell[y].component = t->cell[x].component;
     backward(t, op);
-    if (op->grad) give(t, 0, make_gradient(t, x, vram_width(t, x)));
+    if (op->grad) step(t, VRAM_STEP_GIVE_VIEW, 0, make_gradient(t, x, vram_width(t, x)));
     end(t, op);
     return y;
 }
@@ -759,7 +760,7 @@ void vram_op_log_probabilities(vram_tape *t, vram_cell logits, vram_size row, vr
         gather->root = true;
         make(t, cell(t, labels, 4, VRAM_WHAT_LOG_PROBABILITIES));
         backward(t, gather);
-        if (gather->grad) give(t, 0, make_gradient(t, logits, width));
+        if (gather->grad) step(t, VRAM_STEP_GIVE_VIEW, 0, make_gradient(t, logits, width)); /* as seen: the two gradients of logits are added into a third */
         end(t, gather);
     }
     vram_cell rows = rows_apart(t, logits);

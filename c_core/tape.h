@@ -58,6 +58,7 @@ typedef struct {
     double workspace, biased_workspace; /* of a matrix product (cuBLAS, cuBLASLt) */
     vram_cell input, output;  /* of the piece */
     int mark;                 /* op at which the loss begins; ops: nowhere */
+    int leave;                /* op before which autocast is left, and its cache with it; -1: when the pass is over */
     int shapes, cells, ops, steps;
     bool full;                /* a list was too short */
     vram_tape_shape shape[VRAM_TAPE_SHAPES];
@@ -107,6 +108,7 @@ typedef struct { vram_size out, statistics, delta, dq_sum, dk_heads, dv_heads; b
 vram_cell vram_op_flash(vram_tape *t, vram_cell q, vram_cell k, vram_cell v, const vram_flash_sizes *sizes);
 vram_cell vram_op_cross_entropy(vram_tape *t, vram_cell logits, vram_cell labels);
 void vram_tape_mark(vram_tape *t);
+void vram_tape_leave(vram_tape *t);
 
 /* Megatron's: sizes as gathered from and before scattered to the ranks; the weight's gradient is added to one that stands */
 vram_cell vram_op_linear_parallel(vram_tape *t, vram_cell x, vram_size gathered, vram_size partial, vram_size out, vram_what what);
