@@ -87,7 +87,7 @@
 #define VRAM_NOTES(X)                                                                                                   \
     X(CONTEXT_ABOVE_MAX, "context_above_max_position_embeddings") X(KV_HEADS_REPLICATED, "kv_heads_replicated")          \
     X(UNKNOWN_MODEL_TYPE, "unknown_model_type_counted_as_llama") X(GPUS_BELOW_PRODUCT, "gpus_below_product")             \
-    X(ENGINE_VERSION, "engine_version")
+    X(ENGINE_VERSION, "engine_version") X(LORA_TARGETS_NOTHING, "lora_targets_match_no_module")
 
 /* rules of thumb */
 #define VRAM_RULES(X)                                                                                                   \
