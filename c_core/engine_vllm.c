@@ -273,8 +273,9 @@ static forward state_of(const vllm *v, const vram_state *x)
     case VRAM_STATE_MAMBA1: return (forward){3 * inner, 4, VRAM_WHAT_STATE_MIXER, 0};
     case VRAM_STATE_MAMBA2: {
         double in = inner + conv + (double)x->heads;
-        bool fp32 = x->groups > 1 || !x->gated_norm; /* the gate is applied in two fp32 copies where no kernel does it with the norm */
-        return (forward){in + inner + (fp32 ? 8 * inner / v->b : 2 * conv), x->gated_norm ? 2 : 4, VRAM_WHAT_STATE_MIXER, 0};
+        bool fp32 = x->groups > 1 || !x->gated_norm || (v->graphs && !v->v0); /* the gate is applied in two fp32 copies where no kernel does it with the norm */
+        double hidden = fp32 ? (x->gated_norm ? 2 : 4) : strcmp(v->m->model_type, "granitemoehybrid") == 0 ? 4 : 3;
+        return (forward){in + inner + (fp32 ? 8 * inner / v->b : inner), hidden, VRAM_WHAT_STATE_MIXER, 0};
     }
     case VRAM_STATE_SHORT_CONV: return (forward){4 * conv, 3, VRAM_WHAT_STATE_MIXER, 0};
     default: return (forward){conv + 2 * inner, 4, VRAM_WHAT_STATE_MIXER, 0};
