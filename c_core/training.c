@@ -303,7 +303,7 @@ void vram_train_when(const vram_scenario *s, const vram_model *m, vram_role role
     vram_sharding sharding;
     vram_head_choose(&pass, role);
     if (vram_sharding_of(s, m, &sharding)) r.sharding = &sharding;
-    vram_replay replay = {.gradients_stand = gradients_stand(&r) || gradients_divided(&r), .sharding = r.sharding};
+    vram_replay replay = {.gradients_stand = is_deepspeed(&r) ? s->training.gradient_accumulation > 1 : gradients_stand(&r) || gradients_divided(&r), .sharding = r.sharding};
     weights(&r);
     if (!r.lora && s->training.precision == VRAM_PRECISION_MIXED && !is_fsdp(&r) && s->parallel.offload == VRAM_OFFLOAD_NONE) per_parameter(&r, VRAM_COMPONENT_MASTER_WEIGHTS, VRAM_WHAT_MASTER_COPY, r.params, 4, 1, report->phases);
     states(&r);

@@ -150,6 +150,19 @@ static bool wide(const vram_sharding *g) { return g->gradient_width > g->trained
 /* The engine's own type, whatever the adapters' */
 static double bucket_width(const vram_sharding *g) { return vram_min(g->width, g->trained_width); }
 
+/* Stage 1 with fp32 gradients is another class: runtime/bf16_optimizer.py. A flat fp32 gradient of all parameters stands always; 16-bit gradients
+ * live through the step, and are joined in one piece to be summed when backward is over. */
+static bool bf16_optimizer(const vram_sharding *g) { return late(g) && wide(g) && g->s->parallel.zero == 1; }
+
+static void bf16_optimizer_items(const vram_sharding *g, vram_moment moment, int place, list *l)
+{
+    if (moment == VRAM_MOMENT_REST) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, 1, g->trained, g->gradient_width);
+    if (moment == VRAM_MOMENT_STEP) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, 1, g->trained, g->trained_width);
+    if (moment == VRAM_MOMENT_EPILOGUE) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, 1, g->trained, g->trained_width);
+    if (moment == VRAM_MOMENT_EPILOGUE) vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_REDUCE_BUCKET, 1, g->trained, g->trained_width);
+    vram_sharding_tied(g, moment, place, l);
+}
+
 static void buckets(const vram_sharding *g, list *l)
 {
     vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_REDUCE_BUCKET, g->s->parallel.overlap == 1 ? 2 : 1, bucket_of(g), bucket_width(g));
@@ -183,6 +196,7 @@ static void zero_step(const vram_sharding *g, list *l)
 
 void vram_zero_items(const vram_sharding *g, vram_moment moment, int place, list *l)
 {
+    if (bf16_optimizer(g)) { bf16_optimizer_items(g, moment, place, l); return; }
     bool pass = moment > VRAM_MOMENT_LOAD && moment != VRAM_MOMENT_STEP;
     if (moment == VRAM_MOMENT_REST && offloads(g)) vram_sharding_add(l, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STAGING_BUFFER, 1, vram_max(g->root.largest, g->layer[0].largest), g->trained_width);
     if (moment == VRAM_MOMENT_STEP) zero_step(g, l);
