@@ -249,7 +249,7 @@ static double counted_params(const vram_model *m)
 /* Embedding and head in one table: backward makes a gradient of each, and adds them when it has come to the embedding. */
 static void second_gradient(const trainer *r, double elements)
 {
-    if (elements <= 0 || r->sharding != NULL || r->m->params_override > 0) return; /* an engine counts its own; what is declared is declared whole */
+    if (elements <= 0 || r->m->params_override > 0) return; /* what is declared is declared whole */
     vram_entry *e = add(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TIED_GRADIENT, VRAM_SOURCE_ARITHMETIC, VRAM_BIT(VRAM_PHASE_BACKWARD));
     vram_times(vram_times(e, VRAM_SYMBOL_PARAMETERS, elements), VRAM_SYMBOL_BYTES_PER_PARAMETER, r->width);
 }
