@@ -241,6 +241,7 @@ void vram_block_embedding(const vram_pass *pass, vram_tape *t)
     vram_cell weight = vram_tape_parameter(t, SIZE(&b, {VRAM_SYMBOL_VOCABULARY, (double)pass->model->vocab}, {VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden}),
                                            pass->plain_width, pass->gradients && !pass->lora);
     t->cell[weight].tied = is_tied(pass);
+    t->cell[weight].joined = is_tied(pass) && pass->head != VRAM_HEAD_TILED && !(pass->scenario->training.autocast && pass->plain_width == 4); /* the head's is a transposed view, unless cast */
     finish(&b, vram_op_embedding(t, weight, b.hidden, pass->plain_width, VRAM_WHAT_HIDDEN_STATES));
 }
 
@@ -250,6 +251,7 @@ void vram_block_layer(const vram_pass *pass, int kind, bool input_gradient, vram
     if (vram_is_megatron(pass->scenario, pass->model) && !pass->lora) { vram_megatron_layer(pass, kind, t); return; }
     block b = begin(pass, t, kind);
     vram_cell weights = VRAM_NO_CELL, x = vram_tape_input(t, b.hidden, vram_stream_width(pass), VRAM_WHAT_HIDDEN_STATES, input_gradient);
+    if (pass->outputs_held) t->cell[x].last_use = -1;
     vram_cell normed = norm(&b, x);
     vram_cell attended = attention(&b, normed, &weights);
     vram_cell middle = vram_op_add(t, x, attended, VRAM_WHAT_HIDDEN_STATES);

@@ -58,16 +58,50 @@ static double sampling_bytes(const vram_scenario *s)
     return s->weights == VRAM_FORMAT_FP32 ? 4 : 2;
 }
 
-/* PPO keeps the fp32 scores of every sampled token: the last update's are still bound when the new ones are padded into one tensor. */
-static void kept_scores(const vram_scenario *s, vram_report *report)
+static void cache(const vram_scenario *s, const vram_model *m, vram_role role, double sequences, double tokens, double bytes, unsigned phases, vram_report *report)
 {
-    unsigned rollout = VRAM_BIT(VRAM_PHASE_ROLLOUT);
-    for (int copies = 1; copies <= 2; copies++) {
-        vram_entry *e = vram_add(report, VRAM_ROLE_ROLLOUT, VRAM_COMPONENT_LOGITS, VRAM_WHAT_SAMPLED_SCORES, VRAM_EXACT, VRAM_SOURCE_TRL, copies == 1 ? report->phases & ~VRAM_BIT(VRAM_PHASE_LOAD) : rollout);
-        if (copies > 1) vram_times(e, VRAM_SYMBOL_COPIES, copies);
-        vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCES, (double)s->rl.rollout_batch), VRAM_SYMBOL_SEQUENCE, (double)s->rl.response);
-        vram_times(vram_times(e, VRAM_SYMBOL_VOCABULARY, (double)s->model.vocab), VRAM_SYMBOL_BYTES_PER_ELEMENT, 4);
+    vram_cache_rules rules = vram_cache_rules_plain(s, m, role, sequences, tokens, phases);
+    rules.source = VRAM_SOURCE_TRANSFORMERS;
+    rules.k_bytes = rules.v_bytes = rules.conv_bytes = bytes;
+    rules.window_less = 1;
+    vram_cache_entries(m, &rules, report);
+}
+
+/* fp32 scores of every word for each sampled token */
+static void scores(const vram_scenario *s, double copies, double sequences, unsigned phases, vram_report *report)
+{
+    vram_entry *e = vram_add(report, VRAM_ROLE_ROLLOUT, VRAM_COMPONENT_LOGITS, VRAM_WHAT_SAMPLED_SCORES, VRAM_EXACT, VRAM_SOURCE_TRL, phases);
+    if (copies != 1) vram_times(e, VRAM_SYMBOL_COPIES, copies);
+    vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCES, sequences), VRAM_SYMBOL_SEQUENCE, (double)s->rl.response);
+    vram_times(vram_times(e, VRAM_SYMBOL_VOCABULARY, (double)s->model.vocab), VRAM_SYMBOL_BYTES_PER_ELEMENT, 4);
+}
+
+static double bytes_from(const vram_report *report, int from)
+{
+    double sum = 0;
+    for (int i = from; i < report->entries && i < VRAM_MAX_ENTRIES; i++) sum += report->entry[i].bytes;
+    return sum;
+}
+
+/* PPO keeps the scores until the next rollout, and the last ones are still bound while the new ones come: a list, a chunk at a time stacked
+ * while its cache is there, then all padded into one tensor. Of the last token, the last stack and the padding the fullest. */
+static void rollout_with_scores(const vram_scenario *s, vram_report *report)
+{
+    unsigned phase = VRAM_BIT(VRAM_PHASE_ROLLOUT);
+    double all = (double)s->rl.rollout_batch, chunk = vram_min(all, (double)s->rl.forward_batch), a_sequence = (double)s->rl.response * (double)s->model.vocab * 4;
+    int first = report->entries;
+    cache(s, &s->model, VRAM_ROLE_ROLLOUT, chunk, tokens_of(s), sampling_bytes(s), phase, report);
+    double stacking = bytes_from(report, first) + chunk * a_sequence, padding = all * a_sequence;
+    report->entries = first;
+    vram_transformers_generate(s, &s->model, chunk, (double)s->rl.prompt, tokens_of(s), sampling_bytes(s), 4, VRAM_PHASE_ROLLOUT, report);
+    double sampling = bytes_from(report, first);
+    if (sampling < stacking || sampling < padding) {
+        report->entries = first;
+        scores(s, 1, stacking > padding ? chunk : all, phase, report);
+        if (stacking > padding) cache(s, &s->model, VRAM_ROLE_ROLLOUT, chunk, tokens_of(s), sampling_bytes(s), phase, report);
     }
+    scores(s, 1, all, phase, report);
+    scores(s, 1, all, report->phases & ~VRAM_BIT(VRAM_PHASE_LOAD), report);
 }
 
 /* Answers are sampled: by generate() with rollout_batch sequences at once, or by a colocated engine with weights and a cache of its own. */
@@ -77,6 +111,10 @@ static void rollout(const vram_scenario *s, vram_report *report)
     if (s->rl.rollout_engine == VRAM_ROLLOUT_ENGINE_VLLM) {
         vram_kv_cache(s, &s->model, VRAM_ROLE_ROLLOUT, (double)s->rl.rollout_batch, tokens_of(s), phase, report);
         if (!s->rl.share_weights) vram_weights(s, &s->model, VRAM_ROLE_ROLLOUT, VRAM_FORMAT_BF16, s->rl.offload_idle ? phase : report->phases, report);
+        return;
+    }
+    if (is(s, VRAM_ALGORITHM_PPO)) {
+        rollout_with_scores(s, report);
         return;
     }
     vram_transformers_generate(s, &s->model, (double)s->rl.rollout_batch, (double)s->rl.prompt, tokens_of(s), sampling_bytes(s), 3, VRAM_PHASE_ROLLOUT, report);
@@ -109,6 +147,7 @@ static void outputs_held(const looker *l, vram_report *report)
     vram_entry *e = vram_add(report, l->role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_HIDDEN_STATES, VRAM_EXACT, VRAM_SOURCE_TRL, VRAM_BIT(VRAM_PHASE_SCORE));
     vram_times(vram_times(e, VRAM_SYMBOL_LAYERS, (double)p->model->layers), VRAM_SYMBOL_MICRO_BATCH, p->batch);
     vram_times(vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCE, p->tokens), VRAM_SYMBOL_HIDDEN, (double)p->model->hidden), VRAM_SYMBOL_BYTES_PER_ELEMENT, vram_stream_width(p));
+    cache(p->scenario, p->model, l->role, p->batch, p->tokens, vram_stream_width(p), VRAM_BIT(VRAM_PHASE_SCORE), report);
 }
 
 /* Answers are scored in chunks; a chunk's logits are still bound to their name while the next pass runs. */
@@ -178,7 +217,5 @@ void vram_rl(const vram_scenario *s, vram_report *report)
     frozen(s, reference, VRAM_ROLE_REFERENCE, report);
     frozen(s, reward, VRAM_ROLE_REWARD, report);
     score(s, reference, critic, reward, report);
-    if (dpo) return;
-    rollout(s, report);
-    if (is(s, VRAM_ALGORITHM_PPO) && s->rl.rollout_engine == VRAM_ROLLOUT_ENGINE_TRANSFORMERS) kept_scores(s, report);
+    if (!dpo) rollout(s, report);
 }

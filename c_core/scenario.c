@@ -34,9 +34,9 @@ static void rl_defaults(vram_scenario *s)
 {
     bool ppo = s->rl.algorithm == VRAM_ALGORITHM_PPO, dpo = s->rl.algorithm == VRAM_ALGORITHM_DPO;
     set(&s->rl.critic.kind, ppo ? VRAM_ROLE_MODEL_SAME : VRAM_ROLE_MODEL_NONE);
-    set(&s->rl.reference.kind, VRAM_ROLE_MODEL_SAME);
+    set(&s->rl.reference.kind, s->training.method == VRAM_METHOD_LORA ? VRAM_ROLE_MODEL_ADAPTER : VRAM_ROLE_MODEL_SAME); /* with the adapter off it is the same model */
     set(&s->rl.reward.kind, dpo ? VRAM_ROLE_MODEL_NONE : VRAM_ROLE_MODEL_SAME);
-    set_count(&s->rl.forward_batch, s->training.micro_batch);
+    set_count(&s->rl.forward_batch, ppo ? (s->rl.rollout_batch < 64 ? s->rl.rollout_batch : 64) : s->training.micro_batch); /* TRL's local_rollout_forward_batch_size */
 }
 
 static void parallel_defaults(vram_scenario *s)

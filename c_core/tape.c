@@ -503,7 +503,15 @@ vram_cell vram_op_embedding(vram_tape *t, vram_cell weight, vram_size out, int w
     vram_tape_op *op = begin1(t, weight);
     vram_cell y = output(t, op, out, width, what);
     backward(t, op);
-    if (op->grad) give(t, 0, make_gradient(t, weight, vram_width(t, weight)));
+    if (op->grad) {
+        vram_cell g = make_gradient(t, weight, vram_width(t, weight));
+        if (t->cell[weight].joined) {
+            vram_cell sum = gradient_like(t, weight, vram_width(t, weight));
+            make(t, sum);
+            drop(t, sum); /* one of the three stays */
+        }
+        give(t, 0, g);
+    }
     end(t, op);
     return y;
 }

@@ -34,6 +34,7 @@ typedef struct {
     bool outside;             /* counted elsewhere: parameters, tables, masks */
     bool cached;              /* autocast's cache holds it to the end of the pass */
     bool tied;                /* a parameter used twice: its first gradient waits for the second */
+    bool joined;              /* and their sum is a third tensor */
 } vram_tape_cell;
 
 typedef enum {
