@@ -101,6 +101,7 @@ static vram_cell adapted(const block *b, vram_cell x, vram_cell result, double r
     vram_cell sum = vram_op_add(t, result, scaled, what);
     vram_cell y = vram_op_cast(t, sum, narrow, what);
     vram_tape_hold(t, in);
+    vram_tape_hold(t, x); /* an argument of the module's call */
     return y;
 }
 

@@ -59,7 +59,7 @@ static void run_gradients(walker *w, piece *p)
 {
     vram_run *r = &w->run;
     if (w->tape.output >= 0) vram_run_arrive(&w->tape, r);
-    vram_run_backward(&w->tape, r);
+    vram_run_backward(&w->tape, r, w->tape.ops - 1, 0);
     note_peak(w, p, BACKWARD);
     p->after = live_without(w, VRAM_NO_CELL, w->sets.after);
     vram_cell in = w->tape.input < 0 ? VRAM_NO_CELL : r->gradient[w->tape.input];
@@ -99,10 +99,11 @@ static void run_checkpointed(walker *w, piece *p)
     p->kept_later = live_without(w, VRAM_NO_CELL, w->sets.kept_later);
     vram_run_clear(t, r, w->accumulate);
     vram_run_hold(t, r, t->input);
-    vram_cell g = vram_run_arrive(t, r);
+    vram_run_arrive(t, r);
+    int last = vram_run_last_saving(t);
+    vram_run_backward(t, r, t->ops - 1, last + 1);
     vram_run_recompute(t, r);
-    (void)g;
-    vram_run_backward(t, r);
+    vram_run_backward(t, r, last, 0);
     note_peak(w, p, BACKWARD);
     vram_run_release(t, r, t->input);
     p->after = live_without(w, VRAM_NO_CELL, w->sets.after);

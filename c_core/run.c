@@ -107,11 +107,17 @@ void vram_run_forget(const vram_tape *t, vram_run *r)
 
 /* Autograd's non-reentrant checkpoint: the graph is dropped once the last tensor to be saved has been saved. The inputs of an op are saved
  * before its kernel runs, so an op that saves only inputs makes nothing. */
-int vram_run_recompute(const vram_tape *t, vram_run *r)
+int vram_run_last_saving(const vram_tape *t)
 {
     int last = t->ops - 1;
     while (last >= 0 && t->op[last].saves == 0) last--;
-    if (last < 0) return 0;
+    return last;
+}
+
+void vram_run_recompute(const vram_tape *t, vram_run *r)
+{
+    int last = vram_run_last_saving(t);
+    if (last < 0) return;
     vram_run_forward(t, r, 0, last, true);
     if (t->op[last].saves_output) run_steps(t, r, t->op[last].forward, t->op[last].backward);
     save_all(t, r, &t->op[last]);
@@ -119,7 +125,6 @@ int vram_run_recompute(const vram_tape *t, vram_run *r)
         for (vram_cell c = r->dying[i]; c >= 0; c = r->next[c])
             if (r->holders[c] > 0) vram_run_release(t, r, c);
     vram_run_forget(t, r);
-    return last;
 }
 
 static bool sole(const vram_run *r, vram_cell g) { return r->holders[g] == 1 && !r->view[g]; }
@@ -190,8 +195,8 @@ vram_cell vram_run_arrive(vram_tape *t, vram_run *r)
     return g;
 }
 
-void vram_run_backward(vram_tape *t, vram_run *r)
+void vram_run_backward(vram_tape *t, vram_run *r, int from, int to)
 {
-    for (int i = t->ops - 1; i >= 0; i--)
+    for (int i = from; i >= to; i--)
         if (t->op[i].grad && reached(r, &t->op[i])) node(t, r, &t->op[i]);
 }

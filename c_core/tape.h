@@ -140,11 +140,12 @@ void vram_run_clear(const vram_tape *t, vram_run *r, bool accumulate);
 void vram_run_forward(const vram_tape *t, vram_run *r, int from, int to, bool save); /* ops from .. to - 1 */
 void vram_run_forget(const vram_tape *t, vram_run *r);   /* names and autocast's cache let go */
 vram_cell vram_run_arrive(vram_tape *t, vram_run *r);    /* the gradient of t->output comes from the piece behind */
-void vram_run_backward(vram_tape *t, vram_run *r);       /* from the gradient of t->output, or the loss */
+void vram_run_backward(vram_tape *t, vram_run *r, int from, int to); /* ops from .. to, downwards; from the gradient of t->output, or the loss */
 void vram_run_hold(const vram_tape *t, vram_run *r, vram_cell c);
 void vram_run_release(const vram_tape *t, vram_run *r, vram_cell c);
 void vram_run_rest(vram_run *r);                         /* the peak begins anew, from what is alive now */
-int vram_run_recompute(const vram_tape *t, vram_run *r); /* a checkpointed piece's second forward, which stops at its last saved tensor */
+int vram_run_last_saving(const vram_tape *t);            /* the last op that saves anything: its backward asks for the recomputation */
+void vram_run_recompute(const vram_tape *t, vram_run *r); /* a checkpointed piece's second forward, which stops at its last saved tensor */
 bool vram_run_in(const uint64_t set[], vram_cell c);
 
 #endif
