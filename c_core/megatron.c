@@ -83,10 +83,10 @@ static vram_cell attention(const mega *m, vram_cell x)
     return vram_op_linear_parallel(t, y, t->cell[y].shape, m->full, m->stream, VRAM_WHAT_ATTENTION_PROJECTION);
 }
 
-/* fc1, the activation (one kernel with the gate), fc2 */
-static vram_cell mlp(const mega *m, vram_cell x, double width, double copies, vram_size gathered, vram_size out)
+/* fc1, the activation (one kernel with the gate), fc2; of `copies` of the tokens, over so many ranks */
+static vram_cell mlp(const mega *m, vram_cell x, double width, double ranks, double copies, vram_size gathered, vram_size out)
 {
-    double f = vram_ceil_div(width, m->ranks), gate = m->layer->ffn.type == VRAM_FFN_GATED ? 2 : 1;
+    double f = vram_ceil_div(width, ranks), gate = m->layer->ffn.type == VRAM_FFN_GATED ? 2 : 1;
     vram_factor batch = {VRAM_SYMBOL_MICRO_BATCH, m->batch * copies}, sequence = {VRAM_SYMBOL_SEQUENCE, m->tokens};
     vram_size wide_size = SIZE(m, batch, sequence, {VRAM_SYMBOL_INTERMEDIATE, gate * f}), inner = SIZE(m, batch, sequence, {VRAM_SYMBOL_INTERMEDIATE, f});
     vram_cell up = vram_op_linear_parallel(m->t, x, gathered, wide_size, wide_size, VRAM_WHAT_UP);
@@ -94,17 +94,19 @@ static vram_cell mlp(const mega *m, vram_cell x, double width, double copies, vr
     return vram_op_linear_parallel(m->t, active, inner, gathered, out, VRAM_WHAT_MLP_OUTPUT);
 }
 
-/* Tokens are copied for each of their experts, go through them, and are summed with the router's weights. */
+/* Tokens are copied for each of their experts, go through them, and are summed with the router's weights. An expert's own ranks are fewer than
+ * the layer's when expert_tensor is less: then each gets as much less of the tokens. */
 static vram_cell experts(const mega *m, vram_cell x)
 {
     const vram_ffn *f = &m->layer->ffn;
-    double k = (double)f->experts_per_token;
+    double ranks = m->pass->scenario->parallel.expert > 1 ? (double)m->pass->scenario->parallel.expert_tensor : m->ranks;
+    double k = (double)f->experts_per_token * ranks / vram_max(ranks, m->ranks);
     vram_size chosen = SIZE(m, {VRAM_SYMBOL_MICRO_BATCH, m->batch}, {VRAM_SYMBOL_SEQUENCE, m->tokens}, {VRAM_SYMBOL_EXPERTS_PER_TOKEN, k}, {VRAM_SYMBOL_HIDDEN, (double)m->pass->model->hidden});
     vram_cell router = vram_op_cast(m->t, vram_op_resized(m->t, x, wide(m, VRAM_SYMBOL_EXPERTS, (double)f->experts), true, VRAM_WHAT_EXPERT_ORDER), 4, VRAM_WHAT_EXPERT_ORDER);
     vram_cell weights = vram_op_softmax(m->t, router, VRAM_WHAT_EXPERT_ORDER);
     vram_cell permuted = vram_op_resized(m->t, x, chosen, false, VRAM_WHAT_EXPERT_ACTIVATIONS);
-    vram_cell y = vram_op_resized(m->t, mlp(m, permuted, (double)f->expert_width, k, chosen, chosen), m->stream, true, VRAM_WHAT_MLP_OUTPUT);
-    if (f->shared_width > 0) y = vram_op_add(m->t, y, mlp(m, x, (double)f->shared_width, 1, m->full, m->stream), VRAM_WHAT_MLP_OUTPUT);
+    vram_cell y = vram_op_resized(m->t, mlp(m, permuted, (double)f->expert_width, ranks, k, chosen, chosen), m->stream, true, VRAM_WHAT_MLP_OUTPUT);
+    if (f->shared_width > 0) y = vram_op_add(m->t, y, mlp(m, x, (double)f->shared_width, m->ranks, 1, m->full, m->stream), VRAM_WHAT_MLP_OUTPUT);
     vram_tape_hold(m->t, weights);
     return y;
 }
@@ -124,7 +126,7 @@ void vram_megatron_layer(const vram_pass *pass, int kind, vram_tape *t)
     vram_cell x = vram_tape_input(t, m.stream, 2, VRAM_WHAT_HIDDEN_STATES, true);
     vram_cell middle = add(&m, x, attention(&m, norm(&m, x)));
     vram_cell second = norm(&m, middle);
-    vram_cell out = m.layer->ffn.experts > 0 ? experts(&m, second) : mlp(&m, second, (double)m.layer->ffn.width, 1, m.full, m.stream);
+    vram_cell out = m.layer->ffn.experts > 0 ? experts(&m, second) : mlp(&m, second, (double)m.layer->ffn.width, m.ranks, 1, m.full, m.stream);
     finish(&m, add(&m, middle, out));
 }
 
@@ -147,9 +149,13 @@ void vram_megatron_head(const vram_pass *pass, vram_tape *t)
 }
 
 /* cuBLAS's workspaces, one for forward and one for autograd's thread, kept from the first product on by the PyTorch that Megatron's logs are
- * from. Source: aten/src/ATen/cuda/CublasHandlePool.cpp (parseChosenWorkspaceSize: 32 MiB on Hopper, else 8 x 1 MiB + 128 KiB). */
+ * from. Source: aten/src/ATen/cuda/CublasHandlePool.cpp (parseChosenWorkspaceSize: 32 MiB on Hopper, else 2 x 4 MiB + 8 x 16 KiB). And
+ * Transformer Engine's own (transformer_engine/pytorch/module/base.py, get_cublas_workspace_size_bytes: 32 MiB on Hopper, else 4 MiB). */
 void vram_megatron_shared(const vram_pass *pass, vram_role role, vram_report *report)
 {
     vram_entry *e = vram_add(report, role, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_CUBLAS_WORKSPACE, VRAM_MODELLED, VRAM_SOURCE_MEGATRON, report->phases);
-    vram_times(vram_times(e, VRAM_SYMBOL_COPIES, 2), VRAM_SYMBOL_BYTES, pass->scenario->gpu.compute_capability >= 9 ? 33554432 : 8519680);
+    bool hopper = pass->scenario->gpu.compute_capability >= 9;
+    vram_times(vram_times(e, VRAM_SYMBOL_COPIES, 2), VRAM_SYMBOL_BYTES, hopper ? 33554432 : 8519680);
+    vram_entry *engine = vram_add(report, role, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_CUBLAS_WORKSPACE, VRAM_MODELLED, VRAM_SOURCE_MEGATRON, report->phases);
+    vram_times(engine, VRAM_SYMBOL_BYTES, hopper ? 33554432 : 4194304);
 }
