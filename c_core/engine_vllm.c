@@ -372,11 +372,11 @@ static void add_forward(const vllm *v, forward f, vram_report *report)
     vram_times(add(report, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_EXPANDED_CONTEXT, VRAM_MODELLED, phase), VRAM_SYMBOL_BYTES, f.context);
 }
 
-/* Logits of S rows, their fp32 copy, blocks of top log-probabilities; T hidden states are kept the while. V0: 38.3 bytes a row and word (logits in 16
+/* Logits of S rows, their fp32 copy, blocks of top log-probabilities; T hidden states are kept the while. V0: 38 bytes a row and word (logits in 16
  * and 32 bit, sorted values and indices, masks, softmax and log-softmax). */
 static double sampler_bytes(const vllm *v)
 {
-    if (v->v0) return v->T * v->h * v->b + 38.3 * v->S * v->V;
+    if (v->v0) return v->T * v->h * v->b + 38 * v->S * v->V;
     return block(v->T * v->h * v->b) + block(v->S * v->h * v->b) + block(v->S * v->V * v->b) + block(v->S * v->V * 4) + 12 * v->S * v->V / 1024;
 }
 
@@ -388,7 +388,7 @@ static void add_sampler(const vllm *v, bool hidden, unsigned phases, vram_report
         vram_times(vram_times(vram_times(e, VRAM_SYMBOL_ROWS, v->T + v->S), VRAM_SYMBOL_HIDDEN, v->h), VRAM_SYMBOL_BYTES_PER_ELEMENT, v->b);
     }
     e = add(report, VRAM_COMPONENT_LOGITS, VRAM_WHAT_LOGITS, VRAM_MODELLED, phases);
-    vram_times(vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCES, v->S), VRAM_SYMBOL_VOCABULARY, v->V), VRAM_SYMBOL_BYTES_PER_ELEMENT, v->v0 ? 38.3 : v->b + 4);
+    vram_times(vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCES, v->S), VRAM_SYMBOL_VOCABULARY, v->V), VRAM_SYMBOL_BYTES_PER_ELEMENT, v->v0 ? 38 : v->b + 4);
     if (!v->v0) vram_times(add(report, VRAM_COMPONENT_LOGITS, VRAM_WHAT_LOG_PROBABILITIES, VRAM_MODELLED, phases), VRAM_SYMBOL_BYTES, vram_ceil_div(12 * v->S * v->V, 1024));
 }
 
