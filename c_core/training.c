@@ -52,7 +52,7 @@ static void visit_trained(const trainer *r, visitor *visit, void *sum)
 
 /* ------------------------------------------------------------------------------------------------------------- entries -- */
 
-static double ranks_from(const vram_scenario *s, int64_t stage) { return s->parallel.zero >= stage ? (double)s->parallel.data : 1; }
+static double ranks_from(const vram_scenario *s, int64_t stage) { return s->parallel.zero >= stage ? (double)s->parallel.data * (double)s->parallel.context : 1; }
 static bool is_fsdp(const trainer *r) { return r->sharding != NULL && (r->s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP1 || r->s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2); }
 static bool is_deepspeed(const trainer *r) { return r->sharding != NULL && r->s->parallel.engine == VRAM_PARALLEL_ENGINE_DEEPSPEED; }
 
@@ -62,7 +62,7 @@ static double share(const trainer *r, double params, int64_t stage)
     double ranks = ranks_from(r->s, stage), experts = ranks > 1 && !r->lora && r->s->parallel.expert > 1 && params == r->params ? vram_rank_expert_params(r->s, r->m) : 0;
     if (is_fsdp(r) && params == r->params) return r->sharding->trained_shard;
     if (experts <= 0) return vram_ceil_div(params, ranks);
-    double groups = ranks * (double)r->s->parallel.tensor * (double)r->s->parallel.context, of_experts = (double)r->s->parallel.expert * (double)r->s->parallel.expert_tensor;
+    double groups = ranks * (double)r->s->parallel.tensor, of_experts = (double)r->s->parallel.expert * (double)r->s->parallel.expert_tensor;
     return vram_ceil_div(params - experts, ranks) + vram_ceil_div(experts, vram_max(1, groups / of_experts)); /* experts have fewer copies to share with */
 }
 
@@ -223,7 +223,7 @@ static void weights(const trainer *r)
     }
     int first = r->report->entries;
     vram_weights(r->s, r->m, r->role, r->s->weights, r->report->phases, r->report);
-    if (is_fsdp(r) || ranks_from(r->s, 3) > 1) divide(r->report, first, (double)r->s->parallel.data, !is_fsdp(r));
+    if (is_fsdp(r) || ranks_from(r->s, 3) > 1) divide(r->report, first, (double)r->s->parallel.data * (double)r->s->parallel.context, !is_fsdp(r));
     per_parameter(r, VRAM_COMPONENT_ADAPTERS, VRAM_WHAT_TRAINABLE, r->params, r->width, 3, r->report->phases);
 }
 
