@@ -126,7 +126,7 @@ vram_format vram_llama_cpp_file(const vram_scenario *scenario, vram_format forma
 /* What llama-quantize takes a tensor for (llama-quant.cpp, tensor_category); HALF and FULL are never quantised */
 typedef enum {
     VRAM_ROLE_OF_TOKEN_EMBEDDING, VRAM_ROLE_OF_QUERY, VRAM_ROLE_OF_KEY, VRAM_ROLE_OF_VALUE, VRAM_ROLE_OF_QKV, VRAM_ROLE_OF_ATTENTION_OUTPUT,
-    VRAM_ROLE_OF_UP, VRAM_ROLE_OF_GATE, VRAM_ROLE_OF_DOWN, VRAM_ROLE_OF_OUTPUT, VRAM_ROLE_OF_OTHER, VRAM_ROLE_OF_HALF, VRAM_ROLE_OF_FULL, VRAM_ROLE_OF_COUNT
+    VRAM_ROLE_OF_UP, VRAM_ROLE_OF_GATE, VRAM_ROLE_OF_DOWN, VRAM_ROLE_OF_OUTPUT, VRAM_ROLE_OF_OTHER, VRAM_ROLE_OF_INDEXER, VRAM_ROLE_OF_HALF, VRAM_ROLE_OF_FULL, VRAM_ROLE_OF_COUNT
 } vram_gguf_role;
 
 /* A tensor of the file: `matrices` of `rows` rows of `width` numbers */

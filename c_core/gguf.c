@@ -34,7 +34,8 @@ static vram_gguf_role attention_category(const vram_model *model, const vram_ten
     if (named(t, n->v, "v_proj")) return VRAM_ROLE_OF_VALUE;
     if (named(t, n->o, "o_proj")) return VRAM_ROLE_OF_ATTENTION_OUTPUT;
     if (is(t->name, "kv_b_proj")) return VRAM_ROLE_OF_QKV; /* where it is kept whole, it counts as values do */
-    if (is(t->name, "weights_proj")) return VRAM_ROLE_OF_FULL;
+    if (is(t->name, "weights_proj")) return VRAM_ROLE_OF_INDEXER;
+    if (is(t->name, "wk")) return VRAM_ROLE_OF_KEY; /* indexer.attn_k */
     return VRAM_ROLE_OF_OTHER;
 }
 
@@ -303,7 +304,8 @@ static vram_ggml_type type_of(recipe *r, const piece *p, double layer)
 {
     if (p->category == VRAM_ROLE_OF_FULL) return VRAM_GGML_F32;
     if (p->category == VRAM_ROLE_OF_HALF) return r->base == VRAM_GGML_F32 ? VRAM_GGML_F32 : VRAM_GGML_F16;
-    if (vram_ggml_get(r->base)->block == 1) return r->base;
+    bool plain = vram_ggml_get(r->base)->block == 1;
+    if (plain) return p->category == VRAM_ROLE_OF_INDEXER ? VRAM_GGML_F32 : r->base; /* the converter keeps it whole, llama-quantize does not */
     return fallback(wanted_type(r, p, layer), p->width);
 }
 
@@ -318,10 +320,18 @@ static bool is_value(const vram_model *model, const vram_tensor *t)
     return false;
 }
 
+/* Whose heads the file states for layer 0: none where layers without attention are written as such; files of delta nets have one number for all layers */
+static const vram_attention *first_attention(const vram_model *model)
+{
+    int64_t i = 0;
+    while (i + 1 < model->layers && model->kind[model->layer_kind[i]].state.type == VRAM_STATE_GATED_DELTA) i++;
+    return &model->kind[model->layer_kind[i]].attention;
+}
+
 static recipe recipe_of(const vram_scenario *scenario, const vram_model *model, vram_format format)
 {
     const vram_format_row *row = vram_format_get(format);
-    const vram_attention *first = &model->kind[model->layer_kind[0]].attention;
+    const vram_attention *first = first_attention(model);
     double more = vram_mtp_layers(scenario, model);
     recipe r = {.mix = row->mix, .base = row->ggml, .layers = (double)model->layers + more, .tied = model->tied, .imatrix = scenario->llama_cpp.imatrix > 0,
                 .falcon = is(model->model_type, "falcon")};
