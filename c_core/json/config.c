@@ -100,6 +100,11 @@ int64_t config_whole(reader *r, const char *keys, int64_t standard, int64_t min,
 {
     const char *which;
     const cJSON *item = find(r->inner, keys, &which);
+    if (cJSON_IsArray(item) && (r->is & HAS_LISTS)) {
+        const cJSON *element = cJSON_GetArrayItem(item, (int)r->layer);
+        if (!element) config_fail(r, VRAM_ERROR_CONFLICT, which, cJSON_GetArraySize(item), (double)r->model->layers, (double)r->model->layers);
+        item = element;
+    }
     return item ? (int64_t)checked(r, item, which, (double)min, (double)max, true) : standard;
 }
 
@@ -528,6 +533,7 @@ static const family *named_family(reader *r)
     size_t n = strlen(said);
     for (size_t i = 0; i < n && i + 1 < sizeof r->model->model_type; i++)
         r->model->model_type[i] = (char)(said[i] >= 0x20 && said[i] < 0x7F ? said[i] : '?');
+    if (strcmp(said, "hunyuan") == 0 && !find(r->inner, "num_experts", &which)) said = "hunyuan_v1_dense"; /* one name for both */
     const family *f = family_find(said);
     if (f || n < 1 || n + 6 > sizeof type) return f;
     memcpy(type, said, n);

@@ -46,7 +46,8 @@ enum {
     IS_STACKED_AS_GATE = 1 << 20,    /* vram_stacked_names */
     IS_STACKED_AS_W = 1 << 21,
     HAS_SHARED_FUSED = 1 << 22,
-    HAS_EXPERT_MODULES = 1 << 23
+    HAS_EXPERT_MODULES = 1 << 23,
+    HAS_LISTS = 1 << 24          /* a number may be a list, one for each layer */
 };
 
 /* What a layer is made of, by the lists and periods of configs. */
@@ -82,6 +83,7 @@ typedef struct {
     vram_model *model;
     vram_error *error;
     bool failed;
+    int64_t layer;              /* where numbers that are lists are read */
     int64_t width;              /* of the dense MLP */
     int64_t window;
     const cJSON *types;         /* the list that names each layer's type */
@@ -154,7 +156,7 @@ family_pattern family_all_both, family_all_full, family_all_state, family_bamba_
     family_jamba_pattern, family_kimi_pattern, family_late_windows, family_lfm2_pattern, family_llama4_pattern,
     family_mimo_pattern, family_nemotron_pattern, family_neo_pattern, family_olmo_hybrid_pattern,
     family_step_pattern, family_v4_pattern, family_zamba2_pattern, family_zamba_pattern;
-family_special family_arctic_special, family_axk1_special, family_dsa_special, family_falcon_special, family_gemma3n_special,
+family_special family_arctic_special, family_hunyuan_special, family_axk1_special, family_dsa_special, family_falcon_special, family_gemma3n_special,
     family_gemma4_special, family_longcat_special, family_m3_special, family_mimo_special, family_nas_special,
     family_nemotron_h_special, family_step_special, family_v4_special, family_zamba2_special, family_zamba_special;
 family_state family_bailing_state, family_bamba_state, family_falcon_h1_state, family_griffin_state, family_jamba_state,

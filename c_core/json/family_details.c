@@ -94,8 +94,15 @@ void family_cohere2_moe_adjust(reader *r) { r->dense.width = config_whole(r, "pr
 /* Helium: the output projection is square, whatever the heads. */
 void family_helium_adjust(reader *r) { r->attention.output = r->model->hidden; }
 
-/* Hunyuan: numbers may be lists, one a layer; a shared MLP as wide as the dense one. */
+/* Hunyuan: a shared MLP as wide as the dense one; each layer may choose another number of experts. */
 void family_hunyuan_adjust(reader *r) { r->sparse.shared_width = r->width; }
+
+void family_hunyuan_special(reader *r, int64_t i, vram_layer *l)
+{
+    if (l->ffn.experts == 0) return;
+    r->layer = i;
+    l->ffn.experts_per_token = config_whole(r, "moe_topk num_experts_per_tok", l->ffn.experts_per_token, 1, l->ffn.experts);
+}
 
 void family_granite_shared_adjust(reader *r)
 {
