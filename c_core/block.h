@@ -29,6 +29,7 @@ typedef struct {
     double workspace;
     vram_stage stage;          /* of the pipeline */
     vram_head head;
+    bool no_autocast;          /* generate() runs outside of it */
     double scored;             /* positions of a sequence whose log-probability is asked for */
     bool reference_follows;    /* the reference's outputs stand beside the policy's when the loss is computed (DPO) */
     bool outputs_held;         /* every layer's output is one of the model's (PPO) */

@@ -104,6 +104,22 @@ static void rollout_with_scores(const vram_scenario *s, vram_report *report)
     scores(s, 1, all, report->phases & ~VRAM_BIT(VRAM_PHASE_LOAD), report);
 }
 
+/* Adapters make the prompt's pass through a layer wider: they are not merged, and work in their own type. */
+static void adapted_prompt(const vram_scenario *s, int first, vram_report *report)
+{
+    vram_pass pass = vram_pass_of(s, &s->model, (double)s->rl.rollout_batch, (double)s->rl.prompt, false);
+    int second = report->entries;
+    double generated = bytes_from(report, first);
+    pass.no_autocast = true;
+    cache(s, &s->model, VRAM_ROLE_ROLLOUT, pass.batch, pass.tokens, sampling_bytes(s), VRAM_BIT(VRAM_PHASE_ROLLOUT), report);
+    double cached = bytes_from(report, second);
+    report->entries = second;
+    if (cached + vram_replay_forward(&pass, VRAM_ROLE_ROLLOUT, VRAM_PHASE_ROLLOUT, NULL) <= generated) return;
+    report->entries = first;
+    cache(s, &s->model, VRAM_ROLE_ROLLOUT, pass.batch, pass.tokens, sampling_bytes(s), VRAM_BIT(VRAM_PHASE_ROLLOUT), report);
+    vram_replay_forward(&pass, VRAM_ROLE_ROLLOUT, VRAM_PHASE_ROLLOUT, report);
+}
+
 /* Answers are sampled: by generate() with rollout_batch sequences at once, or by a colocated engine with weights and a cache of its own. */
 static void rollout(const vram_scenario *s, vram_report *report)
 {
@@ -117,7 +133,9 @@ static void rollout(const vram_scenario *s, vram_report *report)
         rollout_with_scores(s, report);
         return;
     }
+    int first = report->entries;
     vram_transformers_generate(s, &s->model, (double)s->rl.rollout_batch, (double)s->rl.prompt, tokens_of(s), sampling_bytes(s), 3, VRAM_PHASE_ROLLOUT, report);
+    if (s->training.method == VRAM_METHOD_LORA) adapted_prompt(s, first, report);
 }
 
 /* -------------------------------------------------------------------------------------------------------------- score -- */
