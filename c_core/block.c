@@ -23,6 +23,7 @@ static vram_size heads_wide(const block *b, vram_symbol symbol, double heads, do
 static block begin(const vram_pass *pass, vram_tape *t, int kind)
 {
     vram_tape_clear(t, pass->scenario->training.autocast != 0 && !pass->no_autocast, pass->workspace);
+    t->caches = !pass->gradients && !pass->lora && pass->scenario->training.method == VRAM_METHOD_FULL;
     block b = {.pass = pass, .t = t, .kind = kind, .layer = kind < 0 ? NULL : &pass->model->kind[kind]};
     b.hidden = wide(&b, VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden);
     b.rows = SIZE(&b, ROWS(&b));

@@ -441,34 +441,43 @@ void vram_replay_logits(const vram_replay *replay, vram_role role, unsigned phas
         if (replay->logits[i] != 1) vram_times(e, symbols[i], replay->logits[i]);
 }
 
-/* Nothing is kept: the highest single piece, and the embeddings, which the model's forward() holds while its layers run. */
+/* Nothing is kept but autocast's casts of the layers before: the highest piece, and the embeddings, which the model's forward() holds while
+ * its layers run. */
 double vram_replay_forward(const vram_pass *pass, vram_role role, vram_phase phase, vram_report *report)
 {
-    walker w;
-    piece p;
+    walker w = {.pass = pass};
+    piece p, layer[MAX_VARIANTS], embedding;
+    bool used[MAX_VARIANTS] = {false};
     collection c = {.items = 0};
     int best = EMBEDDING, moment = FORWARD;
-    double top = -1, embedding;
+    double top, kept = 0;
     const vram_when when = {VRAM_ALIVE_FORWARD, phase};
-    w.pass = pass;
-    w.accumulate = w.recompute = false;
-    w.sharding = NULL;
-    run_piece(&w, EMBEDDING, &p);
-    embedding = p.rise[FORWARD];
-    for (int variant = pass->scored > 0 ? HEAD : EMBEDDING; variant < 2 * pass->model->kinds; variant += variant < 0 ? 1 : 2) {
-        run_piece(&w, variant, &p);
-        for (int i = FORWARD; i <= (variant == HEAD ? LOSS : FORWARD); i++) {
-            double rise = p.rise[i] + (variant >= 0 ? embedding : 0);
-            if (rise > top) { top = rise; best = variant; moment = i; }
-        }
-        if (variant == HEAD && p.rise_left > top) { top = p.rise_left; best = HEAD; moment = HELD; }
+    run_piece(&w, EMBEDDING, &embedding);
+    top = embedding.rise[FORWARD];
+    for (int64_t i = 0; i < pass->model->layers; i++) {
+        int variant = 2 * pass->model->layer_kind[i];
+        if (!used[variant]) run_piece(&w, variant, &layer[variant]);
+        used[variant] = true;
+        double rise = kept + embedding.rise[FORWARD] + layer[variant].rise[FORWARD];
+        if (rise > top) { top = rise; best = (int)i; }
+        kept += layer[variant].kept;
+    }
+    if (pass->scored > 0) {
+        run_piece(&w, HEAD, &p);
+        for (int i = FORWARD; i <= LOSS; i++)
+            if (kept + p.rise[i] > top) { top = kept + p.rise[i]; best = HEAD; moment = i; }
+        if (p.rise_left > top) { top = p.rise_left; best = HEAD; moment = HELD; }
     }
     if (report == NULL) return top;
-    run_piece(&w, best, &p);
-    collect(&c, &w.tape, moment == HELD ? w.sets.top_left : w.sets.top[moment], FORWARD, 1);
-    if (best >= 0) {
-        run_piece(&w, EMBEDDING, &p);
-        collect(&c, &w.tape, w.sets.top[FORWARD], FORWARD, 1);
+    for (int variant = HEAD; variant < MAX_VARIANTS; variant++) {
+        bool here = variant < 0 ? best == variant : best >= 0 && 2 * pass->model->layer_kind[best] == variant;
+        double before = 0;
+        if (variant >= 0 && !used[variant]) continue;
+        if (variant == HEAD && best != HEAD) continue;
+        for (int64_t i = 0; variant >= 0 && moment != HELD && i < (best == HEAD ? pass->model->layers : best); i++) before += 2 * pass->model->layer_kind[i] == variant;
+        run_piece(&w, variant, &p);
+        collect(&c, &w.tape, w.sets.kept, FORWARD, before);
+        if (here || (variant == EMBEDDING && best >= 0)) collect(&c, &w.tape, moment == HELD ? w.sets.top_left : w.sets.top[moment], FORWARD, 1);
     }
     for (int i = 0; i < c.items; i++) add_item(&c.item[i], role, 1, &when, report);
     add_rounding(&c, role, 1, &when, report);

@@ -58,11 +58,12 @@ static double sampling_bytes(const vram_scenario *s)
     return s->weights == VRAM_FORMAT_FP32 ? 4 : 2;
 }
 
-static void cache(const vram_scenario *s, const vram_model *m, vram_role role, double sequences, double tokens, double bytes, unsigned phases, vram_report *report)
+static void cache(const vram_scenario *s, const vram_model *m, vram_role role, double sequences, double tokens, double k_bytes, double v_bytes, unsigned phases, vram_report *report)
 {
     vram_cache_rules rules = vram_cache_rules_plain(s, m, role, sequences, tokens, phases);
     rules.source = VRAM_SOURCE_TRANSFORMERS;
-    rules.k_bytes = rules.v_bytes = rules.conv_bytes = bytes;
+    rules.k_bytes = k_bytes;
+    rules.v_bytes = rules.conv_bytes = v_bytes;
     rules.window_less = 1;
     vram_cache_entries(m, &rules, report);
 }
@@ -90,7 +91,7 @@ static void rollout_with_scores(const vram_scenario *s, vram_report *report)
     unsigned phase = VRAM_BIT(VRAM_PHASE_ROLLOUT);
     double all = (double)s->rl.rollout_batch, chunk = vram_min(all, (double)s->rl.forward_batch), a_sequence = (double)s->rl.response * (double)s->model.vocab * 4;
     int first = report->entries;
-    cache(s, &s->model, VRAM_ROLE_ROLLOUT, chunk, tokens_of(s), sampling_bytes(s), phase, report);
+    cache(s, &s->model, VRAM_ROLE_ROLLOUT, chunk, tokens_of(s), sampling_bytes(s), sampling_bytes(s), phase, report);
     double stacking = bytes_from(report, first) + chunk * a_sequence, padding = all * a_sequence;
     report->entries = first;
     vram_transformers_generate(s, &s->model, chunk, (double)s->rl.prompt, tokens_of(s), sampling_bytes(s), 4, VRAM_PHASE_ROLLOUT, report);
@@ -98,7 +99,7 @@ static void rollout_with_scores(const vram_scenario *s, vram_report *report)
     if (sampling < stacking || sampling < padding) {
         report->entries = first;
         scores(s, 1, stacking > padding ? chunk : all, phase, report);
-        if (stacking > padding) cache(s, &s->model, VRAM_ROLE_ROLLOUT, chunk, tokens_of(s), sampling_bytes(s), phase, report);
+        if (stacking > padding) cache(s, &s->model, VRAM_ROLE_ROLLOUT, chunk, tokens_of(s), sampling_bytes(s), sampling_bytes(s), phase, report);
     }
     scores(s, 1, all, phase, report);
     scores(s, 1, all, report->phases & ~VRAM_BIT(VRAM_PHASE_LOAD), report);
@@ -111,13 +112,35 @@ static void adapted_prompt(const vram_scenario *s, int first, vram_report *repor
     int second = report->entries;
     double generated = bytes_from(report, first);
     pass.no_autocast = true;
-    cache(s, &s->model, VRAM_ROLE_ROLLOUT, pass.batch, pass.tokens, sampling_bytes(s), VRAM_BIT(VRAM_PHASE_ROLLOUT), report);
+    cache(s, &s->model, VRAM_ROLE_ROLLOUT, pass.batch, pass.tokens, sampling_bytes(s), sampling_bytes(s), VRAM_BIT(VRAM_PHASE_ROLLOUT), report);
     double cached = bytes_from(report, second);
     report->entries = second;
     if (cached + vram_replay_forward(&pass, VRAM_ROLE_ROLLOUT, VRAM_PHASE_ROLLOUT, NULL) <= generated) return;
     report->entries = first;
-    cache(s, &s->model, VRAM_ROLE_ROLLOUT, pass.batch, pass.tokens, sampling_bytes(s), VRAM_BIT(VRAM_PHASE_ROLLOUT), report);
+    cache(s, &s->model, VRAM_ROLE_ROLLOUT, pass.batch, pass.tokens, sampling_bytes(s), sampling_bytes(s), VRAM_BIT(VRAM_PHASE_ROLLOUT), report);
     vram_replay_forward(&pass, VRAM_ROLE_ROLLOUT, VRAM_PHASE_ROLLOUT, report);
+}
+
+/* accelerate has wrapped the forward() of a fully trained model in autocast, and generate() calls that one: casts of all fp32 weights stay for
+ * the length of a pass; values are cached in 16 bit, keys in fp32, since their rotary tables are. The prompt's pass or the last token's. */
+static void sampled_under_autocast(const vram_scenario *s, vram_report *report)
+{
+    unsigned phase = VRAM_BIT(VRAM_PHASE_ROLLOUT);
+    vram_pass prompt = vram_pass_of(s, &s->model, (double)s->rl.rollout_batch, (double)s->rl.prompt, false), last = vram_pass_of(s, &s->model, (double)s->rl.rollout_batch, 1, false);
+    int first = report->entries;
+    double v_bytes = 2, k_bytes = s->model.position == VRAM_POSITION_ROTARY ? 4 : 2;
+    last.scored = 1;
+    cache(s, &s->model, VRAM_ROLE_ROLLOUT, last.batch, tokens_of(s), k_bytes, v_bytes, phase, report);
+    double at_last = bytes_from(report, first) + vram_replay_forward(&last, VRAM_ROLE_ROLLOUT, VRAM_PHASE_ROLLOUT, NULL);
+    report->entries = first;
+    cache(s, &s->model, VRAM_ROLE_ROLLOUT, last.batch, prompt.tokens, k_bytes, v_bytes, phase, report);
+    if (bytes_from(report, first) + vram_replay_forward(&prompt, VRAM_ROLE_ROLLOUT, VRAM_PHASE_ROLLOUT, NULL) >= at_last) {
+        vram_replay_forward(&prompt, VRAM_ROLE_ROLLOUT, VRAM_PHASE_ROLLOUT, report);
+        return;
+    }
+    report->entries = first;
+    cache(s, &s->model, VRAM_ROLE_ROLLOUT, last.batch, tokens_of(s), k_bytes, v_bytes, phase, report);
+    vram_replay_forward(&last, VRAM_ROLE_ROLLOUT, VRAM_PHASE_ROLLOUT, report);
 }
 
 /* Answers are sampled: by generate() with rollout_batch sequences at once, or by a colocated engine with weights and a cache of its own. */
@@ -131,6 +154,10 @@ static void rollout(const vram_scenario *s, vram_report *report)
     }
     if (is(s, VRAM_ALGORITHM_PPO)) {
         rollout_with_scores(s, report);
+        return;
+    }
+    if (s->training.method == VRAM_METHOD_FULL && s->training.autocast && wide_weights(s)) {
+        sampled_under_autocast(s, report);
         return;
     }
     int first = report->entries;
@@ -165,7 +192,7 @@ static void outputs_held(const looker *l, vram_report *report)
     vram_entry *e = vram_add(report, l->role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_HIDDEN_STATES, VRAM_EXACT, VRAM_SOURCE_TRL, VRAM_BIT(VRAM_PHASE_SCORE));
     vram_times(vram_times(e, VRAM_SYMBOL_LAYERS, (double)p->model->layers), VRAM_SYMBOL_MICRO_BATCH, p->batch);
     vram_times(vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCE, p->tokens), VRAM_SYMBOL_HIDDEN, (double)p->model->hidden), VRAM_SYMBOL_BYTES_PER_ELEMENT, vram_stream_width(p));
-    cache(p->scenario, p->model, l->role, p->batch, p->tokens, vram_stream_width(p), VRAM_BIT(VRAM_PHASE_SCORE), report);
+    cache(p->scenario, p->model, l->role, p->batch, p->tokens, vram_stream_width(p), vram_stream_width(p), VRAM_BIT(VRAM_PHASE_SCORE), report);
 }
 
 /* Answers are scored in chunks; a chunk's logits are still bound to their name while the next pass runs. */

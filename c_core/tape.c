@@ -12,6 +12,7 @@
 void vram_tape_clear(vram_tape *t, bool autocast, double workspace)
 {
     t->autocast = autocast;
+    t->caches = false;
     t->workspace = workspace;
     t->biased_workspace = 1048576; /* cublasLt's own, for products with a bias */
     t->shapes = t->cells = t->ops = t->steps = 0;
@@ -204,7 +205,7 @@ static vram_cell autocast(vram_tape *t, vram_cell x, vram_what what)
     if (x < 0 || !t->autocast || vram_width(t, x) == 2) return x;
     vram_cell y = vram_op_cast(t, x, 2, what);
     if (t->cell[x].parameter) {
-        t->cell[y].cached = t->cell[x].grad;
+        t->cell[y].cached = t->cell[x].grad || t->caches;
         t->cell[y].component = VRAM_COMPONENT_WORKSPACE;
     }
     return y;

@@ -56,6 +56,7 @@ typedef struct {
 
 typedef struct {
     bool autocast;
+    bool caches;              /* parameters are leaves that require a gradient, though this pass makes none: autocast keeps their casts all the same */
     double workspace, biased_workspace; /* of a matrix product (cuBLAS, cuBLASLt) */
     vram_cell input, output;  /* of the piece */
     int mark;                 /* op at which the loss begins; ops: nowhere */
