@@ -163,7 +163,7 @@ export async function start({ wasm, presets, accuracy }) {
     report: () => JSON.stringify(slots[0].report, null, 2),
     say,
   });
-  const full = el('a', { class: 'full-link', target: '_blank', rel: 'noopener' });
+  const full = el('a', { class: 'full', target: '_blank', rel: 'noopener' });
   $('answer').append(full);
 
   // ---- the page
