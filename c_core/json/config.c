@@ -601,7 +601,7 @@ static void rotated_part(reader *r)
     for (int k = 0; k < m->kinds; k++) {
         vram_attention *a = &m->kind[k].attention;
         bool counted = strcmp(m->model_type, "gptj") == 0 || strcmp(m->model_type, "codegen") == 0;
-        if (a->type == VRAM_MIXER_SOFTMAX && counted) a->rotary_dim = config_whole(r, "rotary_dim", 64, 0, a->head_dim);
+        if (a->type == VRAM_MIXER_SOFTMAX && counted) a->rotary_dim = (int64_t)vram_min((double)config_whole(r, "rotary_dim", 64, 0, CONFIG_COUNT), (double)a->head_dim); /* a slice ends with the head */
         else if (a->type == VRAM_MIXER_SOFTMAX && share < 1) a->rotary_dim = (int64_t)((double)a->head_dim * share);
     }
 }
