@@ -53,7 +53,8 @@ TEST(llama_tags, "llama.cpp: what fills the buffer adds up")
     CHECK(same(alive, high), "%.0f of %.0f", alive, high);
 }
 
-static double compute_buffer(vram_json *json, const char *scenario)
+/* bytes of one component, or of another */
+static double sum(vram_json *json, const char *scenario, const char *one, const char *other)
 {
     double bytes = 0;
     char *text = vram_json_estimate(json, scenario, strlen(scenario));
@@ -61,7 +62,7 @@ static double compute_buffer(vram_json *json, const char *scenario)
     cJSON_ArrayForEach(entry, cJSON_GetObjectItemCaseSensitive(report, "entries"))
     {
         const char *component = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(entry, "component"));
-        bool counts = component && (strcmp(component, "workspace") == 0 || strcmp(component, "logits") == 0);
+        bool counts = component && (strcmp(component, one) == 0 || strcmp(component, other) == 0);
         if (counts) bytes += cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(entry, "bytes"));
     }
     cJSON_Delete(report);
@@ -120,7 +121,36 @@ TEST(llama_graphs, "llama.cpp: compute buffers of many families, with all layers
                  "\"ubatch\":%d,\"slots\":%d,\"flash_attention\":%s,\"output_rows\":%d,\"swa_full\":%s,\"kv_unified\":%s%s}}",
                  cases[i].model, cases[i].context, cases[i].cache, cases[i].ubatch, cases[i].slots, cases[i].flash ? "true" : "false", cases[i].rows,
                  cases[i].swa_full ? "true" : "false", cases[i].unified ? "true" : "false", layers);
-        double got = compute_buffer(json, scenario);
+        double got = sum(json, scenario, "workspace", "logits");
+        CHECK(same(got, cases[i].bytes), "%s: %.0f, not %.0f", scenario, got, cases[i].bytes);
+    }
+    vram_json_close(json);
+}
+
+/* Measured: llama.cpp v0.5.0's llama_model_quantize with dry_run, on the same files; with an importance matrix where said. */
+TEST(llama_mixes, "llama.cpp: what llama-quantize makes of published shapes")
+{
+    static const struct { const char *model, *mix; bool imatrix; double bytes; } cases[] = {
+        {"qwen3.5-9b", "Q2_K", false, 3816294400},
+        {"qwen3-next-80b-a3b-instruct", "IQ4_XS", false, 43197359104},
+        {"glm-5", "Q4_K_M", false, 448404833280},
+        {"deepseek-r1", "Q4_K_M", false, 404488847360},
+        {"mixtral-8x7b-instruct-v0.1", "Q4_K_M", false, 28447727616},
+        {"falcon-7b", "Q3_K_M", false, 3974945792},
+        {"gemma-2-9b", "IQ3_XXS", false, 3940407296},
+        {"gemma-2-9b", "IQ3_XXS", true, 3790682112},
+        {"llama-3-70b", "Q5_K_M", false, 49941954560},
+        {"gpt-oss-20b", "MXFP4_MOE", false, 12096558336},
+        {"phi-3-mini-4k-instruct", "Q4_K_M", false, 2396032512},
+        {"ai21-jamba-mini-1.5", "IQ3_XS", false, 21160582656},
+        {"llama-3-8b", "IQ1_S", true, 2011791360},
+    };
+    vram_json *json = vram_json_open(vram_presets, vram_presets_bytes);
+    for (int i = 0; i < COUNT(cases); i++) {
+        char scenario[256];
+        snprintf(scenario, sizeof scenario, "{\"task\":\"inference\",\"model\":\"%s\",\"engine\":\"bare\",\"weights\":\"gguf:%s\",\"context\":1,\"llama_cpp\":{\"imatrix\":%s}}",
+                 cases[i].model, cases[i].mix, cases[i].imatrix ? "true" : "false");
+        double got = sum(json, scenario, "weights", "weights");
         CHECK(same(got, cases[i].bytes), "%s: %.0f, not %.0f", scenario, got, cases[i].bytes);
     }
     vram_json_close(json);
