@@ -8,6 +8,7 @@
 typedef enum {
     VRAM_HEAD_LOSS,            /* the head of the model and the loss of its class; a bare loop around it */
     VRAM_HEAD_TRAINER,         /* the same under a trainer: outputs in fp32, then its statistics (TRL's SFT with whole logits) */
+    VRAM_HEAD_FUSED,           /* head and loss in one, a chunk of positions at a time (Liger) */
     VRAM_HEAD_TILED,           /* log-probabilities in tiles */
     VRAM_HEAD_PAIRS,           /* log-probabilities of all positions (DPO) */
     VRAM_HEAD_ANSWERS,         /* of the answers alone (GRPO, RLOO) */

@@ -2,7 +2,7 @@
  *
  * Sources: trl 1.16, trainer/utils.py (add_fused_lm_head) and kernels/chunked_logprob.py (tiles); trl 1.5.1, trainer/sft_trainer.py,
  * dpo_trainer.py, grpo_trainer.py, experimental/ppo/ppo_trainer.py (whole logits), utils.py (selective_log_softmax);
- * accelerate/utils/operations.py (convert_to_fp32: under autocast a model's outputs are turned to fp32). */
+ * liger_kernel/transformers/fused_linear_cross_entropy.py; accelerate/utils/operations.py (convert_to_fp32: under autocast a model's outputs are turned to fp32). */
 #include "block.h"
 
 #include <string.h>
@@ -56,6 +56,17 @@ static void tiled(const writer *w, vram_cell last, vram_cell weight)
     if (!p->reference_follows) return;
     vram_tape_mark(t);
     vram_tape_leave(t);
+}
+
+/* As many positions at a time as make the logits about as large as the hidden states: the next power of two of rows / ceil(V / h) */
+static void fused(const writer *w, vram_cell last, vram_cell weight)
+{
+    const vram_pass *p = w->pass;
+    double rows = p->batch * p->tokens, least = vram_ceil_div(rows, vram_ceil_div(w->words, w->hidden)), chunk = 1;
+    while (chunk < least) chunk *= 2;
+    vram_tape_mark(w->t);
+    vram_op_fused_loss(w->t, last, weight, table_of(w, vram_min(chunk, rows), w->words), vram_tape_size(w->t, 2, (const vram_factor[]){{VRAM_SYMBOL_MICRO_BATCH, p->batch}, {VRAM_SYMBOL_SEQUENCE, p->tokens}}));
+    vram_tape_hold(w->t, last);
 }
 
 /* The class's own loss, and the outputs in fp32; entropy and token accuracy each copy the shifted logits, the second while the first is there. */
@@ -156,6 +167,7 @@ void vram_head_write(const vram_pass *pass, vram_tape *t, vram_cell last, vram_c
     writer w = {pass, t, (double)pass->model->vocab, (double)pass->model->hidden};
     t->mark = 0;
     switch (pass->head) {
+    case VRAM_HEAD_FUSED: fused(&w, last, weight); break;
     case VRAM_HEAD_TILED: tiled(&w, last, weight); break;
     case VRAM_HEAD_TRAINER: trainer(&w, last, weight); break;
     case VRAM_HEAD_PAIRS: pairs(&w, last, weight); break;
@@ -179,7 +191,7 @@ void vram_head_choose(vram_pass *pass, vram_role role)
     pass->head = VRAM_HEAD_LOSS;
     if (s->task == VRAM_TASK_TRAINING) {
         pass->scored = pass->tokens - 1;
-        pass->head = tiles ? VRAM_HEAD_TILED : is_trainer(s) ? VRAM_HEAD_TRAINER : VRAM_HEAD_LOSS;
+        pass->head = tiles ? VRAM_HEAD_TILED : s->training.loss == VRAM_LOSS_FUSED ? VRAM_HEAD_FUSED : is_trainer(s) ? VRAM_HEAD_TRAINER : VRAM_HEAD_LOSS;
         return;
     }
     if (s->task != VRAM_TASK_RL) return;

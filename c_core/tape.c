@@ -726,6 +726,35 @@ void vram_op_tiled(vram_tape *t, vram_cell x, vram_cell weight, const vram_tile_
     end(t, op);
 }
 
+/* Liger's fused linear cross entropy: a chunk's logits become their own gradient; the gradients of x and of the weight are made in the forward
+ * pass and handed out in backward. Source: liger_kernel/ops/fused_linear_cross_entropy.py */
+void vram_op_fused_loss(vram_tape *t, vram_cell x, vram_cell weight, vram_size chunk, vram_size rows)
+{
+    vram_tape_op *op = begin2(t, x, weight);
+    int width = t->autocast ? 2 : vram_width(t, x);
+    vram_cell early[2] = {VRAM_NO_CELL, VRAM_NO_CELL};
+    op->root = true;
+    for (int k = 0; k < 2; k++) {
+        if (k == 1 && !wants(t, op, 1)) continue;
+        early[k] = scratch(t, t->cell[op->in[k]].shape, vram_width(t, op->in[k]), k == 0 ? VRAM_WHAT_ACTIVATION_GRADIENT : VRAM_WHAT_GRADIENT_SUM);
+        make(t, early[k]);
+        save_output(t, op, early[k]);
+    }
+    vram_cell losses = cell(t, rows, 4, VRAM_WHAT_LABEL_STATISTICS), logits = tile(t, chunk, width);
+    make(t, losses);
+    workspace(t, t->workspace);
+    drop(t, logits);
+    backward(t, op);
+    for (int k = 0; k < 2; k++) {
+        if (!wants(t, op, k)) continue;
+        vram_cell g = gradient_like(t, op->in[k], vram_width(t, op->in[k]));
+        drop(t, early[k]); /* the same tensor, now a gradient */
+        make(t, g);
+        give(t, k, g);
+    }
+    end(t, op);
+}
+
 /* A part of x is divided in place. Backward (CopySlices): the whole gradient is copied, the part cloned and divided, and put back. */
 vram_cell vram_op_scale_part(vram_tape *t, vram_cell x, vram_size part, vram_what what)
 {
