@@ -6,13 +6,54 @@
 
 #include <string.h>
 
+/* How a family writes what all have: a row each, below */
+typedef enum { NORM_LLAMA, NORM_GEMMA, NORM_OLMO } norm_style;      /* weight * x.to(type); (x * (1 + weight)).to(type); (weight * x).to(type) */
+typedef enum { ACT_KERNEL, ACT_RELU, ACT_NEW_GELU } act_style;      /* one kernel that saves its input; one that saves its output; written out in PyTorch */
+typedef enum { QKV_SLICED, QKV_CHUNKED, QKV_SPLIT } qkv_style;      /* of one fused projection */
+typedef enum { TURN_WHOLE, TURN_JOINED } turn_style;                /* rotary on all of a head; on a part, joined with the rest */
+
+typedef struct {
+    const char *type;
+    norm_style norm;
+    act_style act;
+    qkv_style qkv;
+    turn_style turn;
+    bool act_second;           /* up * act(gate), not act(gate) * up */
+    bool scaled_embedding, scaled_residual, scaled_logits, scaled_query, capped_scores, capped_logits;
+    bool two_tables;           /* windowed layers rotate by a table of their own */
+    bool two_norms;            /* parallel blocks with a norm each (GPT-NeoX) */
+} style;
+
+static const style STYLES[] = {
+    {.type = "gemma", .norm = NORM_GEMMA, .scaled_embedding = true},
+    {.type = "gemma2", .norm = NORM_GEMMA, .scaled_embedding = true, .capped_scores = true, .capped_logits = true},
+    {.type = "gemma3_text", .norm = NORM_GEMMA, .scaled_embedding = true, .two_tables = true},
+    {.type = "gemma3", .norm = NORM_GEMMA, .scaled_embedding = true, .two_tables = true},
+    {.type = "olmo2", .norm = NORM_OLMO},
+    {.type = "olmo3", .norm = NORM_OLMO},
+    {.type = "granite", .scaled_embedding = true, .scaled_residual = true, .scaled_logits = true},
+    {.type = "granitemoe", .scaled_embedding = true, .scaled_residual = true, .scaled_logits = true},
+    {.type = "phi3", .turn = TURN_JOINED, .act_second = true},
+    {.type = "gpt2", .act = ACT_NEW_GELU, .qkv = QKV_SPLIT},
+    {.type = "gpt_neox", .qkv = QKV_CHUNKED, .turn = TURN_JOINED, .two_norms = true},
+    {.type = "opt", .act = ACT_RELU, .scaled_query = true},
+};
+
 typedef struct {
     const vram_pass *pass;
     vram_tape *t;
     const vram_layer *layer;
+    style style;
     int kind;
     vram_size hidden, rows;    /* b s h; b s */
 } block;
+
+static style style_of(const vram_model *m)
+{
+    for (size_t i = 0; i < sizeof STYLES / sizeof STYLES[0]; i++)
+        if (strcmp(STYLES[i].type, m->model_type) == 0) return STYLES[i];
+    return (style){.type = ""};
+}
 
 #define SIZE(b, ...) vram_tape_size((b)->t, (int)(sizeof(((const vram_factor[]){__VA_ARGS__})) / sizeof(vram_factor)), (const vram_factor[]){__VA_ARGS__})
 #define ROWS(b) {VRAM_SYMBOL_MICRO_BATCH, (b)->pass->batch}, {VRAM_SYMBOL_SEQUENCE, (b)->pass->tokens}
@@ -24,7 +65,7 @@ static block begin(const vram_pass *pass, vram_tape *t, int kind)
 {
     vram_tape_clear(t, pass->scenario->training.autocast != 0 && !pass->no_autocast, pass->workspace);
     t->caches = !pass->gradients && !pass->lora && pass->scenario->training.method == VRAM_METHOD_FULL;
-    block b = {.pass = pass, .t = t, .kind = kind, .layer = kind < 0 ? NULL : &pass->model->kind[kind]};
+    block b = {.pass = pass, .t = t, .kind = kind, .layer = kind < 0 ? NULL : &pass->model->kind[kind], .style = style_of(pass->model)};
     b.hidden = wide(&b, VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden);
     b.rows = SIZE(&b, ROWS(&b));
     return b;
@@ -44,25 +85,48 @@ static vram_cell vector(const block *b, double length)
 
 /* ---------------------------------------------------------------------------------------------------------------- norms -- */
 
-/* x.float(); x * rsqrt(mean(x^2) + eps); weight * (that, in x's type) */
+/* x * rsqrt(mean(x^2) + eps), in fp32. Llama's names hold the mean and the result to the end of forward(); Gemma has it in one expression. */
+static vram_cell normalised(const block *b, vram_cell x, vram_size rows, vram_cell *mean)
+{
+    vram_tape *t = b->t;
+    *mean = vram_op_mean(t, vram_op_square(t, x), rows);
+    vram_cell scale = vram_op_rsqrt(t, vram_op_constant(t, *mean, 4, VRAM_WHAT_NORM_STATISTICS));
+    return vram_op_mul_rows(t, x, scale, VRAM_WHAT_NORMALISED);
+}
+
 static vram_cell rms_norm(const block *b, vram_cell x, vram_size rows, double width)
 {
     vram_tape *t = b->t;
     int narrow = vram_width(t, x);
-    vram_cell in = vram_op_cast(t, x, 4, VRAM_WHAT_NORM_INPUT);
-    vram_cell mean = vram_op_mean(t, vram_op_square(t, in), rows);
-    vram_cell scale = vram_op_rsqrt(t, vram_op_constant(t, mean, 4, VRAM_WHAT_NORM_STATISTICS));
-    vram_cell normed = vram_op_mul_rows(t, in, scale, VRAM_WHAT_NORMALISED);
-    vram_cell y = vram_op_mul_weight(t, vector(b, width), vram_op_cast(t, normed, narrow, VRAM_WHAT_NORMALISED), VRAM_WHAT_NORM_OUTPUT);
-    vram_tape_hold(t, normed);
-    vram_tape_hold(t, mean);
+    vram_cell mean, y, in = vram_op_cast(t, x, 4, VRAM_WHAT_NORM_INPUT), normed = normalised(b, in, rows, &mean), weight = vector(b, width);
+    switch (b->style.norm) {
+    case NORM_GEMMA:
+        weight = vram_op_shift(t, vram_op_cast(t, weight, 4, VRAM_WHAT_NORMS), VRAM_WHAT_NORMS);
+        y = vram_op_mul_weight(t, weight, normed, VRAM_WHAT_NORM_OUTPUT);
+        vram_tape_hold(t, in);
+        y = vram_op_cast(t, y, narrow, VRAM_WHAT_NORM_OUTPUT);
+        break;
+    case NORM_OLMO: y = vram_op_cast(t, vram_op_mul_weight(t, weight, normed, VRAM_WHAT_NORM_OUTPUT), narrow, VRAM_WHAT_NORM_OUTPUT); break;
+    default: y = vram_op_mul_weight(t, weight, vram_op_cast(t, normed, narrow, VRAM_WHAT_NORMALISED), VRAM_WHAT_NORM_OUTPUT); break;
+    }
+    if (b->style.norm != NORM_GEMMA) {
+        vram_tape_hold(t, normed);
+        vram_tape_hold(t, mean);
+    }
+    vram_tape_hold(t, x);
     return y;
 }
 
-static vram_cell norm(const block *b, vram_cell x)
+static vram_cell norm_of(const block *b, vram_cell x, vram_size rows, double width)
 {
-    return rms_norm(b, x, b->rows, (double)b->pass->model->hidden);
+    vram_norm_type type = b->pass->model->norm;
+    bool layer = type == VRAM_NORM_LAYER || type == VRAM_NORM_LAYER_BIAS || type == VRAM_NORM_LAYER_BARE;
+    if (!layer) return rms_norm(b, x, rows, width);
+    vram_cell weight = type == VRAM_NORM_LAYER_BARE ? VRAM_NO_CELL : vector(b, width), bias = type == VRAM_NORM_LAYER_BIAS ? vector(b, width) : VRAM_NO_CELL;
+    return vram_op_layer_norm(b->t, x, weight, bias, rows, VRAM_WHAT_NORM_OUTPUT);
 }
+
+static vram_cell norm(const block *b, vram_cell x) { return norm_of(b, x, b->rows, (double)b->pass->model->hidden); }
 
 /* -------------------------------------------------------------------------------------------------------- linear layers -- */
 
@@ -70,15 +134,14 @@ static const vram_tensor *row_of(const block *b, const char *name, bool bias)
 {
     const vram_model *m = b->pass->model;
     for (int i = 0; i < m->tensors; i++)
-        if (m->tensor[i].kind == b->kind && m->tensor[i].linear != bias && m->tensor[i].bias == bias && strcmp(m->tensor[i].name, name) == 0) return &m->tensor[i];
+        if (m->tensor[i].kind == b->kind && m->tensor[i].bias == bias && (bias || m->tensor[i].columns > 1) && strcmp(m->tensor[i].name, name) == 0) return &m->tensor[i];
     return NULL;
 }
 
-/* Does LoRA wrap this linear layer? */
-static bool wrapped(const block *b, const char *name)
+static double adapter_rank(const block *b, const char *name)
 {
     const vram_tensor *row = row_of(b, name, false);
-    return b->pass->lora && row != NULL && vram_lora_rank(b->pass->scenario, b->pass->model, row) > 0;
+    return b->pass->lora && row != NULL ? vram_lora_rank(b->pass->scenario, b->pass->model, row) : 0;
 }
 
 static vram_cell matrix(const block *b, double rows, double columns, int width, bool trained)
@@ -86,40 +149,76 @@ static vram_cell matrix(const block *b, double rows, double columns, int width, 
     return vram_tape_parameter(b->t, SIZE(b, {VRAM_SYMBOL_WIDTH, rows}, {VRAM_SYMBOL_WIDTH, columns}), width, trained && b->pass->gradients);
 }
 
-/* result + B(A(dropout(x))) * scaling, in the adapter's type; the result back in its own */
-static vram_cell adapted(const block *b, vram_cell x, vram_cell result, double rows, double columns, vram_size out, vram_what what)
+/* What a linear layer needs to know: its name in the family, output and input features */
+typedef struct { const char *name; double rows, columns; vram_size out; vram_what what; } layer_shape;
+
+/* B(A(dropout(x))) * scaling in the adapter's type */
+static vram_cell low_rank(const block *b, vram_cell in, const layer_shape *l, double rank)
 {
     const vram_scenario *s = b->pass->scenario;
     vram_tape *t = b->t;
-    double rank = (double)s->lora.rank;
-    int width = (int)vram_format_bytes(s->lora.dtype), narrow = vram_width(t, result);
-    vram_size low = wide(b, VRAM_SYMBOL_RANK, rank);
-    vram_cell in = vram_op_cast(t, x, width, VRAM_WHAT_LORA_INPUT);
+    int width = (int)vram_format_bytes(s->lora.dtype);
     vram_cell dropped = vram_op_dropout(t, in, s->lora.dropout, VRAM_WHAT_LORA_INPUT);
-    vram_cell down = vram_op_linear(t, dropped, matrix(b, rank, columns, width, true), VRAM_NO_CELL, low, VRAM_WHAT_LORA_DOWN);
-    vram_cell up = vram_op_linear(t, down, matrix(b, rows, rank, width, true), VRAM_NO_CELL, out, VRAM_WHAT_LORA_UP);
-    vram_cell scaled = vram_op_constant(t, up, vram_width(t, up), VRAM_WHAT_LORA_UP);
-    vram_cell sum = vram_op_add(t, result, scaled, what);
-    vram_cell y = vram_op_cast(t, sum, narrow, what);
+    vram_cell down = vram_op_linear(t, dropped, matrix(b, rank, l->columns, width, true), VRAM_NO_CELL, wide(b, VRAM_SYMBOL_RANK, rank), VRAM_WHAT_LORA_DOWN);
+    vram_cell up = vram_op_linear(t, down, matrix(b, l->rows, rank, width, true), VRAM_NO_CELL, l->out, VRAM_WHAT_LORA_UP);
+    return vram_op_constant(t, up, vram_width(t, up), VRAM_WHAT_LORA_UP);
+}
+
+/* peft's Linear: (result + adapter).to(type of the result) */
+static vram_cell adapted(const block *b, vram_cell x, vram_cell result, const layer_shape *l, double rank)
+{
+    vram_tape *t = b->t;
+    int narrow = vram_width(t, result);
+    vram_cell in = vram_op_cast(t, x, (int)vram_format_bytes(b->pass->scenario->lora.dtype), VRAM_WHAT_LORA_INPUT);
+    vram_cell y = vram_op_cast(t, vram_op_add(t, result, low_rank(b, in, l, rank), l->what), narrow, l->what);
     vram_tape_hold(t, in);
     vram_tape_hold(t, x); /* an argument of the module's call */
     return y;
 }
 
+/* peft's Linear4bit: the result is cloned; under autocast nothing is cast, else the adapter's output is brought to the result's type. */
+static vram_cell adapted_4bit(const block *b, vram_cell x, vram_cell plain, const layer_shape *l, double rank)
+{
+    vram_tape *t = b->t;
+    bool cast = !t->autocast;
+    vram_cell result = vram_op_shift(t, plain, l->what);
+    vram_cell in = cast ? vram_op_cast(t, x, (int)vram_format_bytes(b->pass->scenario->lora.dtype), VRAM_WHAT_LORA_INPUT) : x;
+    vram_cell more = low_rank(b, in, l, rank);
+    if (cast) more = vram_op_cast(t, more, vram_width(t, result), VRAM_WHAT_LORA_UP);
+    vram_cell y = vram_op_add(t, result, more, l->what);
+    vram_tape_hold(t, in);
+    return y;
+}
+
+static vram_cell linear_4bit(const block *b, vram_cell x, const layer_shape *l, double rank)
+{
+    vram_tape *t = b->t;
+    vram_cell in = vram_op_cast(t, x, 2, VRAM_WHAT_AUTOCAST_INPUT);
+    vram_size weight = SIZE(b, {VRAM_SYMBOL_WIDTH, l->rows}, {VRAM_SYMBOL_WIDTH, l->columns});
+    vram_cell y = vram_op_cast(t, vram_op_linear_4bit(t, in, weight, l->out, l->what), vram_width(t, x), l->what);
+    return rank > 0 ? adapted_4bit(b, x, y, l, rank) : y;
+}
+
 static vram_cell linear(const block *b, vram_cell x, const char *name, double rows, double columns, vram_size out, vram_what what)
 {
+    const layer_shape l = {name, rows, columns, out, what};
+    const vram_tensor *row = row_of(b, name, false);
+    double rank = adapter_rank(b, name);
+    if (b->pass->four_bit && row != NULL && row->linear) return linear_4bit(b, x, &l, rank);
     vram_cell bias = row_of(b, name, true) != NULL ? vector(b, rows) : VRAM_NO_CELL;
     vram_cell y = vram_op_linear(b->t, x, matrix(b, rows, columns, b->pass->width, !b->pass->lora), bias, out, what);
-    return wrapped(b, name) ? adapted(b, x, y, rows, columns, out, what) : y;
+    return rank > 0 ? adapted(b, x, y, &l, rank) : y;
 }
+
+static const char *or_else(const char *name, const char *standard) { return name ? name : standard; }
 
 /* ------------------------------------------------------------------------------------------------------------ attention -- */
 
-/* x cos + rotate_half(x) sin */
+/* x cos + rotate_half(x) sin; cos and sin are in the type of the hidden states */
 static vram_cell rotary(const block *b, vram_cell x, double heads, double head_dim, vram_what what)
 {
     vram_tape *t = b->t;
-    int table = vram_stream_width(b->pass); /* cos and sin are in the type of the hidden states */
+    int table = vram_stream_width(b->pass);
     vram_size half = heads_wide(b, VRAM_SYMBOL_HEADS, heads, head_dim / 2);
     vram_cell first = vram_op_constant(t, x, table, VRAM_WHAT_ROTARY);
     vram_cell low = vram_op_slice(t, x, half, VRAM_WHAT_ROTARY), high = vram_op_slice(t, x, half, VRAM_WHAT_ROTARY);
@@ -127,21 +226,62 @@ static vram_cell rotary(const block *b, vram_cell x, double heads, double head_d
     return vram_op_add(t, first, vram_op_constant(t, turned, table, VRAM_WHAT_ROTARY), what);
 }
 
-static vram_cell flash(const block *b, vram_cell q, vram_cell k, vram_cell v)
+/* Rotary on the first numbers of each head; the rest is joined on, if only nothing (Phi-3) */
+static vram_cell rotary_joined(const block *b, vram_cell x, double heads, double head_dim, double part, vram_what what)
 {
-    const vram_attention *a = &b->layer->attention;
-    double heads = (double)a->heads, d = (double)a->head_dim, s = b->pass->tokens, padded = vram_round_up(s, 128);
-    vram_factor batch = {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch}, a_heads = {VRAM_SYMBOL_HEADS, heads}, rows = {VRAM_SYMBOL_SEQUENCE, padded};
-    vram_flash_sizes sizes = {.grouped = a->heads != a->kv_heads};
-    sizes.out = heads_wide(b, VRAM_SYMBOL_HEADS, heads, d);
-    sizes.statistics = SIZE(b, ROWS(b), a_heads);
-    sizes.delta = SIZE(b, batch, rows, a_heads);
-    sizes.dq_sum = SIZE(b, batch, rows, a_heads, {VRAM_SYMBOL_HEAD_DIM, vram_round_up(d, 32)});
-    sizes.dk_heads = sizes.dv_heads = sizes.out;
-    return vram_op_flash(b->t, q, k, v, &sizes);
+    vram_tape *t = b->t;
+    vram_cell turn = vram_op_slice(t, x, heads_wide(b, VRAM_SYMBOL_HEADS, heads, part), VRAM_WHAT_ROTARY);
+    vram_cell rest = part < head_dim ? vram_op_slice(t, x, heads_wide(b, VRAM_SYMBOL_HEADS, heads, head_dim - part), VRAM_WHAT_ROTARY) : VRAM_NO_CELL;
+    return vram_op_join(t, rotary(b, turn, heads, part, VRAM_WHAT_ROTARY), rest, t->cell[x].shape, what);
 }
 
-/* matmul, scaling, mask, softmax in fp32, matmul */
+static vram_flash_sizes attention_sizes(const block *b, double align)
+{
+    const vram_attention *a = &b->layer->attention;
+    double heads = (double)a->heads, d = (double)a->head_dim, s = b->pass->tokens;
+    vram_factor batch = {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch}, a_heads = {VRAM_SYMBOL_HEADS, heads}, rows = {VRAM_SYMBOL_SEQUENCE, vram_round_up(s, align)};
+    vram_flash_sizes sizes = {.grouped = a->heads != a->kv_heads};
+    sizes.out = heads_wide(b, VRAM_SYMBOL_HEADS, heads, (double)a->v_head_dim);
+    sizes.statistics = SIZE(b, batch, {VRAM_SYMBOL_SEQUENCE, align > 32 ? s : vram_round_up(s, align)}, a_heads);
+    sizes.delta = SIZE(b, batch, rows, a_heads);
+    sizes.dq_sum = SIZE(b, batch, rows, a_heads, {VRAM_SYMBOL_HEAD_DIM, vram_round_up(d, 32)});
+    sizes.dk_heads = heads_wide(b, VRAM_SYMBOL_HEADS, heads, d);
+    sizes.dv_heads = sizes.out;
+    sizes.mask = SIZE(b, batch, {VRAM_SYMBOL_SEQUENCE, s}, {VRAM_SYMBOL_KEYS, s});
+    return sizes;
+}
+
+/* Does sdpa get a mask? Only for windows shorter than the sequence; causal alone it knows itself. */
+static bool masked(const block *b)
+{
+    const vram_attention *a = &b->layer->attention;
+    return b->pass->scenario->training.attention != VRAM_ATTENTION_FLASH && a->window > 0 && b->pass->tokens >= (double)a->window;
+}
+
+static vram_cell sdpa(const block *b, vram_cell q, vram_cell k, vram_cell v, bool copied)
+{
+    const vram_attention *a = &b->layer->attention;
+    vram_tape *t = b->t;
+    bool mask = masked(b), narrow = vram_width(t, q) == 2 || t->autocast, even = a->head_dim == a->v_head_dim;
+    if (narrow && !mask && even) {
+        vram_flash_sizes sizes = attention_sizes(b, 128);
+        sizes.copied = copied;
+        vram_cell y = vram_op_flash(t, q, k, v, &sizes);
+        return copied ? vram_op_copy(t, y, sizes.out, VRAM_WHAT_ATTENTION_OUTPUT) : y;
+    }
+    vram_flash_sizes sizes = attention_sizes(b, 32);
+    sizes.masked = mask;
+    bool repeat = sizes.grouped && (mask || !even || a->head_dim > 256);
+    if (!repeat) return vram_op_efficient(t, q, k, v, &sizes);
+    sizes.grouped = false;
+    vram_cell keys = vram_op_repeat(t, k, sizes.dk_heads, VRAM_WHAT_REPEATED_KEYS), values = vram_op_repeat(t, v, sizes.dv_heads, VRAM_WHAT_REPEATED_VALUES);
+    vram_cell y = vram_op_efficient(t, q, keys, values, &sizes);
+    vram_tape_hold(t, keys);
+    vram_tape_hold(t, values);
+    return y;
+}
+
+/* matmul, scaling, mask, softmax in fp32, dropout, matmul */
 static vram_cell eager(const block *b, vram_cell q, vram_cell k, vram_cell v, vram_cell *weights)
 {
     const vram_attention *a = &b->layer->attention;
@@ -152,60 +292,208 @@ static vram_cell eager(const block *b, vram_cell q, vram_cell k, vram_cell v, vr
     bool grouped = a->heads != a->kv_heads;
     vram_cell keys = grouped ? vram_op_repeat(t, k, q_size, VRAM_WHAT_REPEATED_KEYS) : k;
     vram_cell values = grouped ? vram_op_repeat(t, v, v_size, VRAM_WHAT_REPEATED_VALUES) : v;
-    vram_cell raw = vram_op_matmul(t, q, keys, scores, VRAM_WHAT_ATTENTION_SCORES);
-    vram_cell scaled = vram_op_constant(t, raw, 0, VRAM_WHAT_ATTENTION_SCORES);
-    vram_cell masked = vram_op_constant(t, scaled, 0, VRAM_WHAT_ATTENTION_SCORES);
-    vram_cell probabilities = vram_op_softmax(t, vram_op_cast(t, masked, 4, VRAM_WHAT_ATTENTION_SCORES), VRAM_WHAT_ATTENTION_PROBABILITIES);
-    vram_tape_hold(t, masked);
-    *weights = vram_op_cast(t, probabilities, vram_width(t, q), VRAM_WHAT_ATTENTION_PROBABILITIES);
+    vram_cell scaled = vram_op_constant(t, vram_op_matmul(t, q, keys, scores, VRAM_WHAT_ATTENTION_SCORES), 0, VRAM_WHAT_ATTENTION_SCORES);
+    if (b->style.capped_scores) {
+        vram_cell tanh = vram_op_unary(t, vram_op_constant(t, scaled, 0, VRAM_WHAT_ATTENTION_SCORES), false, true, 0, VRAM_WHAT_ATTENTION_SCORES);
+        scaled = vram_op_constant(t, tanh, 0, VRAM_WHAT_ATTENTION_SCORES);
+    }
+    vram_cell sum = vram_op_masked(t, scaled, vram_stream_width(b->pass), VRAM_WHAT_ATTENTION_SCORES);
+    vram_cell probabilities = vram_op_softmax(t, vram_op_cast(t, sum, 4, VRAM_WHAT_ATTENTION_SCORES), VRAM_WHAT_ATTENTION_PROBABILITIES);
+    vram_cell cast = vram_op_cast(t, probabilities, vram_width(t, q), VRAM_WHAT_ATTENTION_PROBABILITIES);
+    vram_tape_hold(t, sum);
+    *weights = vram_op_dropout(t, cast, b->pass->attention_dropout, VRAM_WHAT_ATTENTION_PROBABILITIES);
     vram_cell y = vram_op_copy(t, vram_op_matmul(t, *weights, values, v_size, VRAM_WHAT_ATTENTION_OUTPUT), v_size, VRAM_WHAT_ATTENTION_OUTPUT);
     vram_tape_hold(t, keys);
     vram_tape_hold(t, values);
     return y;
 }
 
-/* LlamaAttention; *weights: what eager attention returns beside */
+/* q, k, v of one fused projection: slices (Phi-3), chunks of a transposed view (GPT-NeoX), a split (GPT-2) */
+static void fused_qkv(const block *b, vram_cell x, vram_cell qkv[3])
+{
+    const vram_attention *a = &b->layer->attention;
+    vram_tape *t = b->t;
+    double d = (double)a->head_dim, rows = (double)(a->heads + 2 * a->kv_heads) * d;
+    const vram_size size[3] = {heads_wide(b, VRAM_SYMBOL_HEADS, (double)a->heads, d), heads_wide(b, VRAM_SYMBOL_KV_HEADS, (double)a->kv_heads, d), heads_wide(b, VRAM_SYMBOL_KV_HEADS, (double)a->kv_heads, d)};
+    vram_cell all = linear(b, x, or_else(b->pass->model->names.qkv, "qkv_proj"), rows, (double)b->pass->model->hidden, wide(b, VRAM_SYMBOL_WIDTH, rows), VRAM_WHAT_FUSED_QKV);
+    if (b->style.qkv == QKV_CHUNKED) all = vram_op_transposed(t, all);
+    if (b->style.qkv != QKV_SLICED) { vram_op_split(t, all, 3, size, qkv); return; }
+    static const vram_what whats[3] = {VRAM_WHAT_QUERY, VRAM_WHAT_KEY, VRAM_WHAT_VALUE};
+    for (int i = 0; i < 3; i++) qkv[i] = vram_op_slice(t, all, size[i], whats[i]);
+    for (int i = 0; i < 2; i++) qkv[i] = vram_op_transposed(t, qkv[i]);
+    if (b->pass->scenario->training.attention == VRAM_ATTENTION_EAGER || masked(b)) qkv[2] = vram_op_transposed(t, qkv[2]);
+}
+
+/* A norm over each head (Qwen 3, Gemma 3) or over all of them (OLMo 2) */
+static vram_cell head_norm(const block *b, vram_cell x, vram_symbol symbol, double heads)
+{
+    const vram_attention *a = &b->layer->attention;
+    double d = (double)a->head_dim;
+    if (a->qk_norm == VRAM_QK_NORM_WIDTH) return norm_of(b, x, b->rows, heads * d);
+    return norm_of(b, x, SIZE(b, ROWS(b), {symbol, heads}), d);
+}
+
+static void separate_qkv(const block *b, vram_cell x, vram_cell qkv[3])
+{
+    const vram_attention *a = &b->layer->attention;
+    const vram_names *n = &b->pass->model->names;
+    vram_tape *t = b->t;
+    double h = (double)b->pass->model->hidden, heads = (double)a->heads, kv = (double)a->kv_heads, d = (double)a->head_dim, v = (double)a->v_head_dim;
+    bool ordered = b->pass->model->position == VRAM_POSITION_ROTARY || b->pass->scenario->training.attention == VRAM_ATTENTION_EAGER;
+    bool each = a->qk_norm != VRAM_QK_NORM_NONE && a->qk_norm != VRAM_QK_NORM_WIDTH, width = a->qk_norm == VRAM_QK_NORM_WIDTH;
+    vram_size kv_size = heads_wide(b, VRAM_SYMBOL_KV_HEADS, kv, d);
+    for (int i = 0; i < 2; i++) {
+        double of = i ? kv : heads;
+        vram_cell y = linear(b, x, i ? or_else(n->k, "k_proj") : or_else(n->q, "q_proj"), of * d, h, i ? kv_size : heads_wide(b, VRAM_SYMBOL_HEADS, heads, d), i ? VRAM_WHAT_KEY : VRAM_WHAT_QUERY);
+        if (i == 0 && b->style.scaled_query) y = vram_op_constant(t, y, 0, VRAM_WHAT_QUERY);
+        if (width) y = head_norm(b, y, i ? VRAM_SYMBOL_KV_HEADS : VRAM_SYMBOL_HEADS, of);
+        if (ordered) y = vram_op_transposed(t, y);
+        if (each) y = head_norm(b, y, i ? VRAM_SYMBOL_KV_HEADS : VRAM_SYMBOL_HEADS, of);
+        qkv[i] = y;
+    }
+    qkv[2] = linear(b, x, or_else(n->v, "v_proj"), kv * v, h, heads_wide(b, VRAM_SYMBOL_KV_HEADS, kv, v), VRAM_WHAT_VALUE);
+    if (b->pass->scenario->training.attention == VRAM_ATTENTION_EAGER || (masked(b) && a->heads != a->kv_heads)) qkv[2] = vram_op_transposed(t, qkv[2]);
+}
+
+static double rotary_part(const block *b)
+{
+    const vram_attention *a = &b->layer->attention;
+    return (double)(a->rotary_dim > 0 ? a->rotary_dim : a->head_dim);
+}
+
+/* LlamaAttention and its relatives; *weights: what eager attention returns beside */
 static vram_cell attention(const block *b, vram_cell x, vram_cell *weights)
 {
     const vram_attention *a = &b->layer->attention;
     vram_tape *t = b->t;
-    double h = (double)b->pass->model->hidden, heads = (double)a->heads, kv = (double)a->kv_heads, d = (double)a->head_dim;
-    vram_size q_size = heads_wide(b, VRAM_SYMBOL_HEADS, heads, d), kv_size = heads_wide(b, VRAM_SYMBOL_KV_HEADS, kv, d);
-    bool is_eager = b->pass->scenario->training.attention == VRAM_ATTENTION_EAGER;
-    vram_cell q = vram_op_transposed(t, linear(b, x, "q_proj", heads * d, h, q_size, VRAM_WHAT_QUERY));
-    vram_cell k = vram_op_transposed(t, linear(b, x, "k_proj", kv * d, h, kv_size, VRAM_WHAT_KEY));
-    vram_cell v = linear(b, x, "v_proj", kv * d, h, kv_size, VRAM_WHAT_VALUE);
-    if (is_eager) v = vram_op_transposed(t, v);
-    vram_cell query = rotary(b, q, heads, d, VRAM_WHAT_QUERY), key = rotary(b, k, kv, d, VRAM_WHAT_KEY);
-    vram_tape_hold(t, q);
-    vram_tape_hold(t, k);
-    vram_cell y = is_eager ? eager(b, query, key, v, weights) : flash(b, query, key, v);
-    vram_cell out = linear(b, y, "o_proj", h, heads * d, b->hidden, VRAM_WHAT_ATTENTION_PROJECTION);
+    vram_cell qkv[3], turned[2];
+    double heads[2] = {(double)a->heads, (double)a->kv_heads}, d = (double)a->head_dim;
+    static const vram_what whats[2] = {VRAM_WHAT_QUERY, VRAM_WHAT_KEY};
+    bool is_eager = b->pass->scenario->training.attention == VRAM_ATTENTION_EAGER, rotates = b->pass->model->position == VRAM_POSITION_ROTARY, joined = b->style.turn == TURN_JOINED;
+    if (a->fused_qkv) fused_qkv(b, x, qkv);
+    else separate_qkv(b, x, qkv);
+    for (int i = 0; i < 2; i++)
+        turned[i] = !rotates ? qkv[i] : joined ? rotary_joined(b, qkv[i], heads[i], d, rotary_part(b), whats[i]) : rotary(b, qkv[i], heads[i], d, whats[i]);
+    for (int i = 0; i < 2; i++) vram_tape_hold(t, qkv[i]);
+    vram_cell y = is_eager ? eager(b, turned[0], turned[1], qkv[2], weights) : sdpa(b, turned[0], turned[1], qkv[2], rotates && joined);
+    vram_cell out = linear(b, y, or_else(b->pass->model->names.o, "o_proj"), (double)b->pass->model->hidden, heads[0] * (double)a->v_head_dim, b->hidden, VRAM_WHAT_ATTENTION_PROJECTION);
+    vram_cell dropped = a->fused_qkv || b->pass->model->position == VRAM_POSITION_LEARNED ? vram_op_dropout(t, out, b->pass->dropout, VRAM_WHAT_ATTENTION_PROJECTION) : out;
     vram_tape_hold(t, x);
-    vram_tape_hold(t, query);
-    vram_tape_hold(t, key);
-    vram_tape_hold(t, v);
-    return out;
+    vram_tape_hold(t, turned[0]);
+    vram_tape_hold(t, turned[1]);
+    vram_tape_hold(t, qkv[2]);
+    return dropped;
 }
 
 /* ------------------------------------------------------------------------------------------------------------------ MLP -- */
 
-/* down(act(gate(x)) * up(x)) */
-static vram_cell mlp(const block *b, vram_cell x)
+/* 0.5 x (1 + tanh(c (x + 0.044715 x^3))), each operation a tensor */
+static vram_cell new_gelu(const block *b, vram_cell x)
 {
     vram_tape *t = b->t;
-    double h = (double)b->pass->model->hidden, f = (double)b->layer->ffn.width;
+    vram_cell half = vram_op_constant(t, x, 0, VRAM_WHAT_ACTIVATION);
+    vram_cell cube = vram_op_unary(t, t->autocast ? vram_op_cast(t, x, 4, VRAM_WHAT_ACTIVATION) : x, true, false, 2, VRAM_WHAT_ACTIVATION);
+    vram_cell inner = vram_op_constant(t, vram_op_add(t, x, vram_op_constant(t, cube, 0, VRAM_WHAT_ACTIVATION), VRAM_WHAT_ACTIVATION), 0, VRAM_WHAT_ACTIVATION);
+    return vram_op_mul(t, half, vram_op_shift(t, vram_op_unary(t, inner, false, true, 0, VRAM_WHAT_ACTIVATION), VRAM_WHAT_ACTIVATION), VRAM_WHAT_ACTIVATION);
+}
+
+static vram_cell activation(const block *b, vram_cell x)
+{
+    if (b->style.act == ACT_NEW_GELU) return new_gelu(b, x);
+    bool output = b->style.act == ACT_RELU;
+    return vram_op_unary(b->t, x, !output, output, 0, VRAM_WHAT_ACTIVATION);
+}
+
+static vram_cell gated(const block *b, vram_cell gate, vram_cell up)
+{
+    vram_cell active = activation(b, gate);
+    return b->style.act_second ? vram_op_mul(b->t, up, active, VRAM_WHAT_GATED) : vram_op_mul(b->t, active, up, VRAM_WHAT_GATED);
+}
+
+/* down(act(gate(x)) * up(x)), or down(act(up(x))) */
+static vram_cell dense(const block *b, vram_cell x, double f, bool fused, const char *gate_up, const char *down)
+{
+    const vram_names *n = &b->pass->model->names;
+    vram_tape *t = b->t;
+    double h = (double)b->pass->model->hidden;
     vram_size inner = wide(b, VRAM_SYMBOL_INTERMEDIATE, f);
-    vram_cell gate = linear(b, x, "gate_proj", f, h, inner, VRAM_WHAT_GATE);
-    vram_cell active = vram_op_unary(t, gate, true, false, 0, VRAM_WHAT_ACTIVATION);
-    vram_cell up = linear(b, x, "up_proj", f, h, inner, VRAM_WHAT_UP);
-    vram_cell product = vram_op_mul(t, active, up, VRAM_WHAT_GATED);
-    vram_cell y = linear(b, product, "down_proj", h, f, b->hidden, VRAM_WHAT_MLP_OUTPUT);
+    vram_cell product;
+    if (b->layer->ffn.type == VRAM_FFN_PLAIN) {
+        product = activation(b, linear(b, x, or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP));
+    } else if (fused) {
+        vram_cell both = linear(b, x, gate_up, 2 * f, h, SIZE(b, ROWS(b), {VRAM_SYMBOL_COPIES, 2}, {VRAM_SYMBOL_INTERMEDIATE, f}), VRAM_WHAT_GATE_UP), half[2];
+        vram_op_split(t, both, 2, (const vram_size[]){inner, inner}, half);
+        product = gated(b, half[0], half[1]);
+    } else {
+        vram_cell gate = linear(b, x, or_else(n->gate, "gate_proj"), f, h, inner, VRAM_WHAT_GATE), active = activation(b, gate);
+        product = vram_op_mul(t, active, linear(b, x, or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP), VRAM_WHAT_GATED);
+    }
+    vram_cell y = linear(b, product, down, h, f, b->hidden, VRAM_WHAT_MLP_OUTPUT);
     vram_tape_hold(t, x);
     return y;
 }
 
+/* Router logits, softmax in fp32, the top k and their share of the sum */
+static vram_cell router(const block *b, vram_cell x)
+{
+    const vram_ffn *f = &b->layer->ffn;
+    vram_tape *t = b->t;
+    const char *name = or_else(b->pass->model->names.router, "gate");
+    vram_cell logits = linear(b, x, name, (double)f->experts, (double)b->pass->model->hidden, wide(b, VRAM_SYMBOL_EXPERTS, (double)f->experts), VRAM_WHAT_ROUTER_WEIGHTS);
+    vram_cell all = vram_op_softmax(t, vram_op_cast(t, logits, 4, VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_ROUTER_WEIGHTS);
+    vram_cell top = vram_op_gather(t, all, wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS);
+    vram_tape_hold(t, logits);
+    return vram_op_constant(t, top, 0, VRAM_WHAT_ROUTER_WEIGHTS);
+}
+
+static vram_cell expert_matrix(const block *b, double rows, double columns)
+{
+    return vram_tape_parameter(b->t, SIZE(b, {VRAM_SYMBOL_EXPERTS, (double)b->layer->ffn.experts}, {VRAM_SYMBOL_WIDTH, rows}, {VRAM_SYMBOL_WIDTH, columns}), b->pass->width, !b->pass->lora && b->pass->gradients);
+}
+
+/* Tokens copied expert by expert, one product for all experts, weighed in fp32, brought back and summed (transformers, integrations/moe.py) */
+static vram_cell experts(const block *b, vram_cell x)
+{
+    const vram_ffn *f = &b->layer->ffn;
+    vram_tape *t = b->t;
+    double h = (double)b->pass->model->hidden, k = (double)f->experts_per_token, m = (double)f->expert_width;
+    vram_factor share = {VRAM_SYMBOL_EXPERTS_PER_TOKEN, k};
+    vram_size inner = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_INTERMEDIATE, m}), both_size = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_WIDTH, 2 * m}), outer = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_HIDDEN, h});
+    vram_cell weights = router(b, x), half[2];
+    vram_cell chosen = vram_op_gather(t, x, outer, VRAM_WHAT_EXPERT_INPUTS);
+    vram_cell both = vram_op_grouped(t, chosen, expert_matrix(b, 2 * m, h), both_size, VRAM_WHAT_GATE_UP);
+    vram_op_split(t, both, 2, (const vram_size[]){inner, inner}, half);
+    vram_cell product = vram_op_mul(t, activation(b, half[0]), half[1], VRAM_WHAT_GATED);
+    vram_cell each = vram_op_grouped(t, product, expert_matrix(b, h, m), outer, VRAM_WHAT_EXPERT_OUTPUTS);
+    vram_cell weighed = vram_op_mul_rows(t, each, weights, VRAM_WHAT_EXPERT_OUTPUTS);
+    vram_cell ordered = vram_op_gather(t, weighed, outer, VRAM_WHAT_EXPERT_OUTPUTS);
+    vram_cell sum = vram_op_sum(t, ordered, b->hidden, VRAM_WHAT_EXPERT_OUTPUTS);
+    vram_cell y = vram_op_cast(t, sum, vram_width(t, x), VRAM_WHAT_MLP_OUTPUT);
+    vram_tape_hold(t, chosen);
+    vram_tape_hold(t, ordered);
+    vram_tape_hold(t, sum);
+    return y;
+}
+
+static vram_cell mlp(const block *b, vram_cell x)
+{
+    const vram_ffn *f = &b->layer->ffn;
+    const vram_names *n = &b->pass->model->names;
+    vram_cell y = VRAM_NO_CELL;
+    if (f->experts > 0) y = experts(b, x);
+    else y = dense(b, x, (double)f->width, f->fused_gate_up, or_else(n->gate_up, "gate_up_proj"), or_else(n->down, "down_proj"));
+    if (f->experts > 0 && f->shared_width > 0) {
+        vram_cell shared = dense(b, x, (double)f->shared_width, f->shared_fused, or_else(n->shared_gate_up, "gate_up_proj"), or_else(n->shared_down, "down_proj"));
+        y = vram_op_add(b->t, y, shared, VRAM_WHAT_MLP_OUTPUT);
+    }
+    vram_tape_hold(b->t, x);
+    bool drops = f->type == VRAM_FFN_PLAIN;
+    return drops ? vram_op_dropout(b->t, y, b->pass->dropout, VRAM_WHAT_MLP_OUTPUT) : y;
+}
+
 /* --------------------------------------------------------------------------------------------------------------- pieces -- */
+
+static double or_config(double given, double config) { return given >= 0 ? given : config; }
 
 vram_pass vram_pass_of(const vram_scenario *s, const vram_model *model, double batch, double tokens, bool gradients)
 {
@@ -220,45 +508,84 @@ vram_pass vram_pass_of(const vram_scenario *s, const vram_model *model, double b
     pass.input_gradient = gradients && (!lora || s->training.checkpointing == VRAM_CHECKPOINTING_FULL);
     pass.stage = vram_stage_of(s, model);
     pass.workspace = 8519680; /* cuBLAS ":4096:2:16:8": 2 x 4 MiB + 8 x 16 KiB */
+    pass.dropout = gradients ? or_config(s->training.dropout, model->resid_dropout) : 0;
+    pass.attention_dropout = gradients ? or_config(s->training.dropout, model->attention_dropout) : 0;
+    pass.embedding_dropout = gradients ? or_config(s->training.dropout, model->embedding_dropout) : 0;
     return pass;
-}
-
-/* numbers of cos for a position */
-static double rotary_dim(const vram_model *m)
-{
-    for (int i = 0; i < m->kinds; i++)
-        if (m->kind[i].attention.type != VRAM_MIXER_NONE) return (double)m->kind[i].attention.head_dim;
-    return 0;
 }
 
 int vram_stream_width(const vram_pass *pass) { return pass->plain_width; }
 
-/* A table that is embedding and head: on its own GPU its two gradients meet when backward has come to the embedding. */
-static bool is_tied(const vram_pass *pass) { return pass->model->tied && pass->scenario->parallel.engine == VRAM_PARALLEL_ENGINE_PLAIN && pass->scenario->parallel.zero == 0 && pass->head != VRAM_HEAD_VALUE; }
+/* A table that is embedding and head: its two gradients meet when backward has come to the embedding. */
+bool vram_is_tied(const vram_pass *pass) { return pass->model->tied && !pass->lora && pass->gradients && pass->head != VRAM_HEAD_VALUE; }
 
+static vram_cell table_of(const block *b, vram_symbol symbol, double rows)
+{
+    return vram_tape_parameter(b->t, SIZE(b, {symbol, rows}, {VRAM_SYMBOL_HIDDEN, (double)b->pass->model->hidden}), b->pass->plain_width, b->pass->gradients && !b->pass->lora);
+}
+
+/* words, and positions where they are learned */
 void vram_block_embedding(const vram_pass *pass, vram_tape *t)
 {
     if (vram_is_megatron(pass->scenario, pass->model)) { vram_megatron_embedding(pass, t); return; }
     block b = begin(pass, t, -1);
-    vram_cell weight = vram_tape_parameter(t, SIZE(&b, {VRAM_SYMBOL_VOCABULARY, (double)pass->model->vocab}, {VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden}),
-                                           pass->plain_width, pass->gradients && !pass->lora);
-    t->cell[weight].tied = is_tied(pass);
-    t->cell[weight].joined = is_tied(pass) && pass->head != VRAM_HEAD_TILED && !(pass->scenario->training.autocast && pass->plain_width == 4); /* the head's is a transposed view, unless cast */
-    finish(&b, vram_op_embedding(t, weight, b.hidden, pass->plain_width, VRAM_WHAT_HIDDEN_STATES));
+    int width = pass->plain_width;
+    vram_cell words = vram_op_embedding(t, table_of(&b, VRAM_SYMBOL_VOCABULARY, (double)pass->model->vocab), b.hidden, width, VRAM_WHAT_HIDDEN_STATES), y = words;
+    if (b.style.scaled_embedding) y = vram_op_constant(t, y, 0, VRAM_WHAT_HIDDEN_STATES);
+    if (pass->model->position == VRAM_POSITION_LEARNED) {
+        vram_size places = SIZE(&b, {VRAM_SYMBOL_SEQUENCE, pass->tokens}, {VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden});
+        vram_cell position = vram_op_embedding(t, table_of(&b, VRAM_SYMBOL_ROWS, (double)pass->model->position_rows), places, width, VRAM_WHAT_HIDDEN_STATES);
+        y = vram_op_add(t, words, position, VRAM_WHAT_HIDDEN_STATES);
+        y = vram_op_dropout(t, y, pass->embedding_dropout, VRAM_WHAT_HIDDEN_STATES);
+        vram_tape_hold(t, position);
+        vram_tape_hold(t, words);
+    }
+    finish(&b, y);
 }
 
-/* LlamaDecoderLayer */
+static vram_cell residual(const block *b, vram_cell x, vram_cell y)
+{
+    vram_cell scaled = b->style.scaled_residual ? vram_op_constant(b->t, y, 0, VRAM_WHAT_HIDDEN_STATES) : y;
+    vram_cell sum = vram_op_add(b->t, x, scaled, VRAM_WHAT_HIDDEN_STATES);
+    vram_tape_hold(b->t, y);
+    return sum;
+}
+
+/* Attention and MLP read the same input: each with a norm of its own (GPT-NeoX), or one for both */
+static vram_cell parallel_blocks(const block *b, vram_cell x, vram_cell *weights)
+{
+    vram_tape *t = b->t;
+    vram_cell normed = norm(b, x);
+    vram_cell attended = attention(b, normed, weights);
+    vram_cell fed = mlp(b, b->style.two_norms || b->layer->norms > 1 ? norm(b, x) : normed);
+    vram_cell sum = vram_op_add(t, fed, attended, VRAM_WHAT_HIDDEN_STATES);
+    vram_cell y = vram_op_add(t, sum, x, VRAM_WHAT_HIDDEN_STATES);
+    vram_tape_hold(t, attended);
+    vram_tape_hold(t, fed);
+    return y;
+}
+
+/* Norms before, after, or before and after attention and MLP */
+static vram_cell serial_blocks(const block *b, vram_cell x, vram_cell *weights)
+{
+    bool after = b->layer->post_norms, before = !after || b->layer->norms == 4;
+    vram_cell attended = attention(b, before ? norm(b, x) : x, weights);
+    if (after) attended = norm(b, attended);
+    vram_cell middle = residual(b, x, attended);
+    vram_cell fed = mlp(b, before ? norm(b, middle) : middle);
+    if (after) fed = norm(b, fed);
+    vram_cell y = residual(b, middle, fed);
+    vram_tape_hold(b->t, middle);
+    return y;
+}
+
 void vram_block_layer(const vram_pass *pass, int kind, bool input_gradient, vram_tape *t)
 {
     if (vram_is_megatron(pass->scenario, pass->model) && !pass->lora) { vram_megatron_layer(pass, kind, t); return; }
     block b = begin(pass, t, kind);
     vram_cell weights = VRAM_NO_CELL, x = vram_tape_input(t, b.hidden, vram_stream_width(pass), VRAM_WHAT_HIDDEN_STATES, input_gradient);
     if (pass->outputs_held) t->cell[x].last_use = -1;
-    vram_cell normed = norm(&b, x);
-    vram_cell attended = attention(&b, normed, &weights);
-    vram_cell middle = vram_op_add(t, x, attended, VRAM_WHAT_HIDDEN_STATES);
-    vram_cell y = vram_op_add(t, middle, mlp(&b, norm(&b, middle)), VRAM_WHAT_HIDDEN_STATES);
-    vram_tape_hold(t, middle);
+    vram_cell y = b.layer->parallel ? parallel_blocks(&b, x, &weights) : serial_blocks(&b, x, &weights);
     vram_tape_hold(t, weights);
     finish(&b, y);
 }
@@ -271,23 +598,36 @@ bool vram_caller_keeps_logits(const vram_scenario *s)
     return s->parallel.engine == VRAM_PARALLEL_ENGINE_PLAIN || s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2;
 }
 
+static vram_cell head_weight(const block *b)
+{
+    const vram_model *m = b->pass->model;
+    vram_size table = SIZE(b, {VRAM_SYMBOL_VOCABULARY, (double)m->vocab}, {VRAM_SYMBOL_HIDDEN, (double)m->hidden});
+    return (vram_is_tied(b->pass) ? vram_tape_tied : vram_tape_parameter)(b->t, table, b->pass->plain_width, b->pass->gradients && !b->pass->lora);
+}
+
+static vram_cell logits_of(const block *b, vram_cell last, vram_cell weight)
+{
+    const vram_model *m = b->pass->model;
+    vram_tape *t = b->t;
+    vram_size words = wide(b, VRAM_SYMBOL_VOCABULARY, (double)m->vocab);
+    vram_cell logits = vram_op_linear(t, last, weight, m->head_bias ? vector(b, (double)m->vocab) : VRAM_NO_CELL, words, VRAM_WHAT_LOGITS);
+    if (b->style.scaled_logits || b->style.capped_logits) logits = vram_op_constant(t, logits, 0, VRAM_WHAT_LOGITS);
+    if (b->style.capped_logits) logits = vram_op_constant(t, vram_op_unary(t, logits, false, true, 0, VRAM_WHAT_LOGITS), 0, VRAM_WHAT_LOGITS);
+    return logits;
+}
+
 void vram_block_head(const vram_pass *pass, vram_tape *t)
 {
     if (vram_is_megatron(pass->scenario, pass->model)) { vram_megatron_head(pass, t); return; }
     block b = begin(pass, t, -1);
-    const vram_model *m = pass->model;
     vram_cell x = vram_tape_input(t, b.hidden, vram_stream_width(pass), VRAM_WHAT_HIDDEN_STATES, pass->gradients);
-    vram_size words = wide(&b, VRAM_SYMBOL_VOCABULARY, (double)m->vocab);
-    vram_cell last = norm(&b, x);
-    vram_cell weight = vram_tape_parameter(t, SIZE(&b, {VRAM_SYMBOL_VOCABULARY, (double)m->vocab}, {VRAM_SYMBOL_HIDDEN, (double)m->hidden}), pass->plain_width, pass->gradients && !pass->lora);
-    t->cell[weight].tied = is_tied(pass);
+    vram_cell last = pass->model->final_norm ? norm(&b, x) : x, weight = head_weight(&b);
     if (pass->head != VRAM_HEAD_LOSS) {
         vram_head_write(pass, t, last, weight);
         finish(&b, VRAM_NO_CELL);
         return;
     }
-    vram_cell logits = vram_op_linear(t, last, weight, VRAM_NO_CELL, words, VRAM_WHAT_LOGITS);
-    t->cell[logits].component = VRAM_COMPONENT_LOGITS;
+    vram_cell logits = logits_of(&b, last, weight);
     vram_tape_mark(t);
     vram_cell ids = vram_tape_outside(t, b.rows, 8, VRAM_WHAT_INPUT_IDS);
     vram_cell wide_logits = vram_op_cast(t, logits, 4, VRAM_WHAT_LOGITS_FP32);
@@ -298,6 +638,34 @@ void vram_block_head(const vram_pass *pass, vram_tape *t)
     finish(&b, VRAM_NO_CELL);
 }
 
+/* numbers of cos for a position */
+static double rotary_dim(const vram_model *m)
+{
+    for (int i = 0; i < m->kinds; i++)
+        if (m->kind[i].attention.type != VRAM_MIXER_NONE) return (double)(m->kind[i].attention.rotary_dim > 0 ? m->kind[i].attention.rotary_dim : m->kind[i].attention.head_dim);
+    return 0;
+}
+
+/* Bytes of the masks that transformers makes: none for flash; none for sdpa but for windows; a number or a byte for each query and key */
+double vram_block_mask(const vram_pass *pass, vram_factor factor[4])
+{
+    const vram_scenario *s = pass->scenario;
+    double masks = 0;
+    bool whole = false, windows = false, is_eager = s->training.attention == VRAM_ATTENTION_EAGER;
+    for (int i = 0; i < pass->model->kinds; i++) {
+        const vram_attention *a = &pass->model->kind[i].attention;
+        if (a->type == VRAM_MIXER_NONE) continue;
+        if (a->window > 0) windows |= is_eager || (s->training.attention == VRAM_ATTENTION_SDPA && pass->tokens >= (double)a->window);
+        else whole |= is_eager;
+    }
+    masks = (double)whole + (double)windows;
+    factor[0] = (vram_factor){VRAM_SYMBOL_COPIES, masks * (is_eager ? pass->batch : 1)};
+    factor[1] = (vram_factor){VRAM_SYMBOL_SEQUENCE, pass->tokens};
+    factor[2] = (vram_factor){VRAM_SYMBOL_KEYS, pass->tokens};
+    factor[3] = (vram_factor){VRAM_SYMBOL_BYTES_PER_ELEMENT, is_eager ? vram_stream_width(pass) : 1};
+    return factor[0].value * factor[1].value * factor[2].value * factor[3].value;
+}
+
 void vram_block_shared(const vram_pass *pass, vram_role role, unsigned phases, vram_report *report)
 {
     const vram_model *m = pass->model;
@@ -306,6 +674,6 @@ void vram_block_shared(const vram_pass *pass, vram_role role, unsigned phases, v
     if (vram_is_megatron(pass->scenario, m)) vram_megatron_shared(pass, role, report);
     if (m->position != VRAM_POSITION_ROTARY) return;
     vram_entry *tables = vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_ROTARY_TABLES, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, phases);
-    vram_times(vram_times(tables, VRAM_SYMBOL_COPIES, 2), VRAM_SYMBOL_SEQUENCE, pass->tokens);
+    vram_times(vram_times(tables, VRAM_SYMBOL_COPIES, style_of(m).two_tables ? 4 : 2), VRAM_SYMBOL_SEQUENCE, pass->tokens);
     vram_times(vram_times(tables, VRAM_SYMBOL_HEAD_DIM, rotary_dim(m)), VRAM_SYMBOL_BYTES_PER_ELEMENT, vram_stream_width(pass));
 }

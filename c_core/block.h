@@ -28,6 +28,7 @@ typedef struct {
     int plain_width;           /* of norms, embedding, head: fp32 after prepare_model_for_kbit_training */
     bool four_bit;
     double workspace;
+    double dropout, attention_dropout, embedding_dropout;
     vram_stage stage;          /* of the pipeline */
     vram_head head;
     bool no_autocast;          /* generate() runs outside of it */
@@ -53,6 +54,8 @@ void vram_head_write(const vram_pass *pass, vram_tape *tape, vram_cell last, vra
 /* What the layers share: bytes of rotary tables and masks, made before the first layer */
 void vram_block_shared(const vram_pass *pass, vram_role role, unsigned phases, vram_report *report);
 bool vram_caller_keeps_logits(const vram_scenario *scenario);
+bool vram_is_tied(const vram_pass *pass);
+double vram_block_mask(const vram_pass *pass, vram_factor factor[4]); /* bytes, and their factors; held while the layers run */
 int vram_stream_width(const vram_pass *pass); /* bytes of a number in the residual stream */
 
 #endif

@@ -52,13 +52,14 @@ static double live_without(const walker *w, vram_cell c, uint64_t set[])
     memcpy(set, w->run.live, sizeof w->run.live);
     if (c < 0 || !vram_run_in(w->run.live, c)) return w->run.now;
     set[c / 64] &= ~(UINT64_C(1) << (c % 64));
-    return w->run.now - vram_round_up(w->tape.cell[c].bytes, 512);
+    return w->run.now - w->tape.cell[c].block;
 }
 
 static void run_gradients(walker *w, piece *p)
 {
     vram_run *r = &w->run;
     if (w->tape.output >= 0) vram_run_arrive(&w->tape, r);
+    if (w->tape.input < 0 && vram_is_tied(w->pass)) vram_run_await(&w->tape, r, w->tape.op[0].in[0], w->pass->head == VRAM_HEAD_TILED);
     vram_run_backward(&w->tape, r, w->tape.ops - 1, 0);
     note_peak(w, p, BACKWARD);
     p->after = live_without(w, VRAM_NO_CELL, w->sets.after);
@@ -159,6 +160,8 @@ typedef struct {
     bool left;                 /* the loss's summit is without autocast's cache */
     bool held_left;
     double bytes[MOMENTS];     /* what a sharding engine holds included */
+    double mask;               /* of attention: while the layers run, and with checkpoints to the first layer's backward */
+    vram_factor mask_factor[4];
 } summit;
 
 static void candidate(summit *s, const vram_sharding *g, int phase, vram_moment moment, int place, double bytes)
@@ -179,6 +182,12 @@ static bool gradients_stay(const vram_sharding *g, int place)
     return g == NULL || g->gradients == VRAM_GRADIENTS_STAND || (g->gradients == VRAM_GRADIENTS_UNIT && place < 0);
 }
 
+/* Checkpoints keep the mask for their second forward. */
+static double held_after(const vram_pass *pass, const summit *s)
+{
+    return pass->scenario->training.checkpointing == VRAM_CHECKPOINTING_FULL ? s->mask : 0;
+}
+
 /* What the layers keep for the other micro-batches of a pipeline */
 static double others_in_flight(const vram_pass *pass, const piece layer[])
 {
@@ -189,19 +198,20 @@ static double others_in_flight(const vram_pass *pass, const piece layer[])
 
 static void climb_forward(const vram_pass *pass, const vram_sharding *g, const piece layer[], const piece *embedding, const piece *head, summit *s)
 {
-    double kept = others_in_flight(pass, layer), later = kept;
+    double kept = others_in_flight(pass, layer), later = kept, held = s->mask;
     if (pass->stage.embedding) candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, EMBEDDING, kept + embedding->rise[FORWARD]);
     for (int64_t i = 0; i < pass->stage.layers; i++) {
         const piece *p = &layer[variant_of(pass, i)];
-        candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, (int)i, kept + p->rise[FORWARD]);
+        candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, (int)i, kept + p->rise[FORWARD] + held);
         kept += p->kept;
         later += p->kept_later;
     }
+    held = held_after(pass, s);
     if (pass->stage.head) {
-        candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, HEAD, kept + head->rise[FORWARD]);
-        if (!head->held_left) candidate(s, g, LOSS, VRAM_MOMENT_LOSS, HEAD, kept + head->rise[LOSS]);
+        candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, HEAD, kept + head->rise[FORWARD] + held);
+        if (!head->held_left) candidate(s, g, LOSS, VRAM_MOMENT_LOSS, HEAD, kept + head->rise[LOSS] + held);
         double within = s->bytes[LOSS];
-        if (head->rise_left >= 0) candidate(s, g, LOSS, VRAM_MOMENT_LOSS, HEAD, later + head->rise_left);
+        if (head->rise_left >= 0) candidate(s, g, LOSS, VRAM_MOMENT_LOSS, HEAD, later + head->rise_left + held);
         s->left = s->bytes[LOSS] > within;
         s->held_left = head->held_left;
     } else candidate(s, NULL, LOSS, VRAM_MOMENT_FORWARD, s->place[FORWARD], s->bytes[FORWARD]); /* that of another stage */
@@ -209,15 +219,15 @@ static void climb_forward(const vram_pass *pass, const vram_sharding *g, const p
 
 static void climb_backward(const vram_pass *pass, const vram_sharding *g, const piece layer[], const piece *embedding, const piece *head, summit *s)
 {
-    double later = others_in_flight(pass, layer), gradients = pass->stage.head && gradients_stay(g, HEAD) ? head->gradients : 0;
+    double later = others_in_flight(pass, layer), gradients = pass->stage.head && gradients_stay(g, HEAD) ? head->gradients : 0, held = held_after(pass, s);
     for (int64_t i = 0; i < pass->stage.layers; i++) later += layer[variant_of(pass, i)].kept_later;
-    if (g != NULL && pass->stage.head) candidate(s, g, BACKWARD, VRAM_MOMENT_START, HEAD, later + head->start);
-    if (pass->stage.head) candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, HEAD, later + head->rise[BACKWARD]);
+    if (g != NULL && pass->stage.head) candidate(s, g, BACKWARD, VRAM_MOMENT_START, HEAD, later + head->start + held);
+    if (pass->stage.head) candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, HEAD, later + head->rise[BACKWARD] + held);
     for (int64_t i = pass->stage.layers - 1; i >= 0; i--) {
         const piece *p = &layer[variant_of(pass, i)];
         later -= p->kept_later;
-        candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, (int)i, later + gradients + p->rise[BACKWARD]);
-        if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_REDUCE, (int)i, later + gradients + p->after);
+        candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, (int)i, later + gradients + p->rise[BACKWARD] + held);
+        if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_REDUCE, (int)i, later + gradients + p->after + held);
         if (gradients_stay(g, (int)i)) gradients += p->gradients;
     }
     if (!pass->stage.embedding) return;
@@ -234,6 +244,7 @@ typedef struct { vram_tape_shape shape; short what; unsigned char component, wid
 typedef struct {
     int items;
     item item[MAX_ITEMS];
+    bool gradients_stand;
     double gradient_elements[MOMENTS];
 } collection;
 
@@ -264,7 +275,7 @@ static void collect(collection *c, const vram_tape *t, const uint64_t set[], int
             int bit = 0;
             while (!(bits >> bit & 1)) bit++;
             const vram_tape_cell *cell = &t->cell[word * 64 + bit];
-            if (cell->component == VRAM_COMPONENT_GRADIENTS) c->gradient_elements[moment] += times * t->shape[cell->shape].elements;
+            if (cell->component == VRAM_COMPONENT_GRADIENTS && cell->what == VRAM_WHAT_TRAINABLE && !c->gradients_stand) c->gradient_elements[moment] += times * t->shape[cell->shape].elements;
             else item_of(c, t, cell)->count[moment] += times;
         }
 }
@@ -338,10 +349,23 @@ static void add_rounding(const collection *c, vram_role role, int whens, const v
 {
     for (int k = 0; k < whens; k++) {
         double bytes = 0;
-        for (int i = 0; i < c->items; i++) bytes += c->item[i].count[when[k].alive] * (vram_round_up(c->item[i].bytes, 512) - c->item[i].bytes);
+        for (int i = 0; i < c->items; i++) bytes += c->item[i].count[when[k].alive] * (vram_block_bytes(c->item[i].bytes) - c->item[i].bytes);
         if (bytes > 0)
             vram_times(vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_EXACT, VRAM_SOURCE_PYTORCH_ALLOCATOR, VRAM_BIT(when[k].phase)), VRAM_SYMBOL_BYTES, bytes);
     }
+}
+
+static void add_mask(const vram_pass *pass, const summit *s, vram_role role, int whens, const vram_when when[], vram_report *report)
+{
+    unsigned phases = 0;
+    for (int i = 0; i < whens; i++) {
+        int moment = (int)when[i].alive, place = s->place[moment];
+        bool alive = held_after(pass, s) > 0 ? place != EMBEDDING : place >= 0 && moment == FORWARD;
+        if (alive) phases |= VRAM_BIT(when[i].phase);
+    }
+    if (s->mask <= 0 || phases == 0) return;
+    vram_entry *e = vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_CAUSAL_MASK, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, phases);
+    for (int i = 0; i < 4; i++) vram_times(e, s->mask_factor[i].symbol, s->mask_factor[i].value);
 }
 
 /* What the sharding engine holds at the summits: one entry for the phases in which it is the same */
@@ -383,6 +407,7 @@ static void walk_all(walk *k, const vram_pass *pass, const vram_replay *replay)
     const vram_sharding *g = replay->sharding;
     walker *w = &k->w;
     k->summit = (summit){.place = {EMBEDDING, HEAD, HEAD, HEAD, HEAD, EMBEDDING}, .moment = {VRAM_MOMENT_FORWARD, VRAM_MOMENT_LOSS, VRAM_MOMENT_BACKWARD}, .bytes = {-1, -1, -1}};
+    k->summit.mask = vram_block_mask(pass, k->summit.mask_factor);
     memset(k->used, 0, sizeof k->used);
     w->pass = pass;
     w->sharding = g;
@@ -418,7 +443,9 @@ void vram_replay_bytes(const vram_pass *pass, const vram_replay *replay, double 
 void vram_replay_when(const vram_pass *pass, vram_role role, vram_replay *replay, int whens, const vram_when when[], vram_report *report)
 {
     walk k;
-    collection c = {.items = 0};
+    const vram_sharding *g = replay->sharding;
+    bool stand = replay->gradients_stand && (g == NULL || (g->gradients == VRAM_GRADIENTS_STAND && g->s->parallel.engine != VRAM_PARALLEL_ENGINE_DEEPSPEED));
+    collection c = {.items = 0, .gradients_stand = stand};
     unsigned phases = 0;
     walk_all(&k, pass, replay);
     for (int variant = HEAD; variant < 2 * pass->model->kinds; variant++)
@@ -429,6 +456,7 @@ void vram_replay_when(const vram_pass *pass, vram_role role, vram_replay *replay
         if (when[i].phase == VRAM_PHASE_BACKWARD) replay->gradient_elements = c.gradient_elements[when[i].alive];
     if (replay->sharding != NULL) add_sharding(replay->sharding, &k.summit, role, report);
     note_logits(pass, replay);
+    add_mask(pass, &k.summit, role, whens, when, report);
     for (int i = 0; i < whens; i++) phases |= VRAM_BIT(when[i].phase);
     vram_block_shared(pass, role, phases, report);
 }

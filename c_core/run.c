@@ -12,7 +12,7 @@ static void set(uint64_t words[], vram_cell c) { words[c / 64] |= UINT64_C(1) <<
 static void unset(uint64_t words[], vram_cell c) { words[c / 64] &= ~(UINT64_C(1) << (c % 64)); }
 bool vram_run_in(const uint64_t words[], vram_cell c) { return words[c / 64] >> (c % 64) & 1; }
 
-static double rounded(const vram_tape *t, vram_cell c) { return vram_round_up(t->cell[c].bytes, 512); }
+static double rounded(const vram_tape *t, vram_cell c) { return t->cell[c].block; }
 
 static void alloc(const vram_tape *t, vram_run *r, vram_cell c)
 {
@@ -129,14 +129,21 @@ void vram_run_recompute(const vram_tape *t, vram_run *r)
 
 static bool sole(const vram_run *r, vram_cell g) { return r->holders[g] == 1 && !r->view[g]; }
 
+static vram_cell more_cells(vram_tape *t, vram_cell like)
+{
+    vram_cell c = (vram_cell)(t->cells < VRAM_TAPE_CELLS - 1 ? t->cells++ : VRAM_TAPE_CELLS - 1);
+    t->cell[c] = t->cell[like];
+    t->cell[c].base = c;
+    t->cell[c].outside = t->cell[c].cached = false;
+    return c;
+}
+
 /* A second gradient of the same tensor */
 static vram_cell add_gradients(vram_tape *t, vram_run *r, vram_cell old, vram_cell more)
 {
     if (sole(r, old)) { vram_run_release(t, r, more); return old; }
     if (sole(r, more)) { vram_run_release(t, r, old); return more; }
-    vram_cell sum = (vram_cell)(t->cells < VRAM_TAPE_CELLS - 1 ? t->cells++ : VRAM_TAPE_CELLS - 1);
-    t->cell[sum] = t->cell[old];
-    t->cell[sum].base = sum;
+    vram_cell sum = more_cells(t, more);
     r->view[sum] = false;
     alloc(t, r, sum);
     vram_run_release(t, r, old);
@@ -147,8 +154,11 @@ static vram_cell add_gradients(vram_tape *t, vram_run *r, vram_cell old, vram_ce
 static void deliver(vram_tape *t, vram_run *r, vram_cell input, vram_cell g)
 {
     if (input < 0 || !t->cell[input].grad) { vram_run_release(t, r, g); return; }
-    if (t->cell[input].parameter && r->accumulate && !t->cell[input].tied) { vram_run_release(t, r, g); return; } /* added in place to the one that is there */
-    r->gradient[input] = r->gradient[input] < 0 ? g : add_gradients(t, r, r->gradient[input], g);
+    vram_cell sum = r->gradient[input] < 0 ? g : add_gradients(t, r, r->gradient[input], g);
+    r->gradient[input] = sum;
+    if (!t->cell[input].parameter || !r->accumulate) return;
+    r->gradient[input] = VRAM_NO_CELL; /* added in place to the one that is there */
+    vram_run_release(t, r, sum);
 }
 
 static void node(vram_tape *t, vram_run *r, const vram_tape_op *op)
@@ -185,14 +195,21 @@ static bool reached(const vram_run *r, const vram_tape_op *op)
 
 vram_cell vram_run_arrive(vram_tape *t, vram_run *r)
 {
-    vram_cell g = (vram_cell)(t->cells < VRAM_TAPE_CELLS - 1 ? t->cells++ : VRAM_TAPE_CELLS - 1);
-    t->cell[g] = t->cell[t->output];
-    t->cell[g].base = g;
+    vram_cell g = more_cells(t, t->output);
     t->cell[g].what = VRAM_WHAT_ACTIVATION_GRADIENT;
     r->view[g] = false;
     alloc(t, r, g);
     r->gradient[t->output] = g;
     return g;
+}
+
+/* The head's is a transposed view, and is not added into, unless autocast has copied it. */
+void vram_run_await(vram_tape *t, vram_run *r, vram_cell weight, bool sole_holder)
+{
+    vram_cell g = more_cells(t, weight);
+    t->cell[g].outside = true;
+    r->holders[g] = sole_holder || (t->autocast && t->cell[weight].width == 4) ? 1 : 2;
+    r->gradient[weight] = g;
 }
 
 void vram_run_backward(vram_tape *t, vram_run *r, int from, int to)

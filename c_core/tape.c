@@ -21,8 +21,17 @@ void vram_tape_clear(vram_tape *t, bool autocast, double workspace)
     t->input = t->output = VRAM_NO_CELL;
 }
 
+static bool same_factors(const vram_tape_shape *shape, int factors, const vram_factor factor[])
+{
+    bool same = shape->factors == factors;
+    for (int i = 0; same && i < factors; i++) same = shape->factor[i].symbol == factor[i].symbol && shape->factor[i].value == factor[i].value;
+    return same;
+}
+
 vram_size vram_tape_size(vram_tape *t, int factors, const vram_factor factor[])
 {
+    for (int i = 0; i < t->shapes; i++)
+        if (same_factors(&t->shape[i], factors, factor)) return (vram_size)i;
     int place = t->shapes < VRAM_TAPE_SHAPES ? t->shapes++ : VRAM_TAPE_SHAPES - 1;
     if (t->shapes >= VRAM_TAPE_SHAPES) t->full = true;
     vram_tape_shape *shape = &t->shape[place];
@@ -39,8 +48,10 @@ static vram_cell cell(vram_tape *t, vram_size size, int width, vram_what what)
 {
     if (t->cells >= VRAM_TAPE_CELLS - 64) t->full = true; /* the replay makes a few more: sums of gradients */
     vram_cell place = (vram_cell)(t->full ? VRAM_TAPE_CELLS - 65 : t->cells++);
-    t->cell[place] = (vram_tape_cell){.bytes = t->shape[size].elements * width, .shape = size, .base = place, .last_use = (short)(t->ops - 1), .what = (short)what,
+    double bytes = t->shape[size].elements * width;
+    t->cell[place] = (vram_tape_cell){.bytes = bytes, .block = vram_block_bytes(bytes), .shape = size, .base = place, .last_use = (short)(t->ops - 1), .what = (short)what,
                                       .component = VRAM_COMPONENT_ACTIVATIONS, .width = (unsigned char)width};
+    if (what == VRAM_WHAT_LOGITS || what == VRAM_WHAT_LOGITS_FP32 || what == VRAM_WHAT_LOG_PROBABILITIES) t->cell[place].component = VRAM_COMPONENT_LOGITS;
     return place;
 }
 
@@ -72,6 +83,14 @@ vram_cell vram_tape_parameter(vram_tape *t, vram_size size, int width, bool trai
     vram_cell c = vram_tape_outside(t, size, width, VRAM_WHAT_TRAINABLE);
     t->cell[c].parameter = true;
     t->cell[c].grad = trained;
+    return c;
+}
+
+vram_cell vram_tape_tied(vram_tape *t, vram_size size, int width, bool trained)
+{
+    vram_cell c = vram_tape_parameter(t, size, width, trained);
+    t->cell[c].parameter = false;
+    t->cell[c].tied = true;
     return c;
 }
 
@@ -161,9 +180,9 @@ static vram_cell gradient_like(vram_tape *t, vram_cell x, int width)
 {
     vram_cell g = cell(t, t->cell[x].shape, width, VRAM_WHAT_ACTIVATION_GRADIENT);
     if (t->cell[x].component == VRAM_COMPONENT_LOGITS) t->cell[g].component = VRAM_COMPONENT_LOGITS;
-    if (t->cell[x].parameter) {
+    if (t->cell[x].parameter || t->cell[x].tied) {
         t->cell[g].component = VRAM_COMPONENT_GRADIENTS;
-        t->cell[g].what = VRAM_WHAT_TRAINABLE;
+        t->cell[g].what = t->cell[x].tied ? VRAM_WHAT_TIED_GRADIENT : VRAM_WHAT_TRAINABLE;
     }
     return g;
 }
@@ -185,6 +204,22 @@ static vram_cell make_gradient(vram_tape *t, vram_cell x, int width)
 
 static int widest(const vram_tape *t, vram_cell a, vram_cell b) { return vram_width(t, a) > vram_width(t, b) ? vram_width(t, a) : vram_width(t, b); }
 
+/* Summing the rows of a matrix: partial sums of many thread blocks meet in a buffer. Blocks are 128 threads, `across` columns times
+ * 4 a thread wide; a column is split when a thread would sum 256 rows or more, up to what fills 108 multiprocessors with 2048 threads
+ * each. Source: aten/src/ATen/native/cuda/Reduce.cuh (setReduceConfig, global_memory_size) */
+static void staging(vram_tape *t, vram_cell matrix, vram_cell sum)
+{
+    double columns = t->shape[t->cell[sum].shape].elements, rows = t->shape[t->cell[matrix].shape].elements / columns, across = 32;
+    while (across > columns / 4) across /= 2;
+    if (across < 1) return;
+    double values = vram_ceil_div(rows, 128 / across), grid = vram_ceil_div(columns, 4 * across), full = 108 * 16;
+    if (values < 256 || grid > full) return;
+    double blocks = vram_max(vram_min(vram_ceil_div(full, grid), vram_ceil_div(values, 16)), vram_ceil_div(values, 256));
+    vram_cell c = scratch(t, bytes_size(t, 4 * columns * blocks * 4 * across), 1, VRAM_WHAT_REDUCTION_BUFFER);
+    make(t, c);
+    drop(t, c);
+}
+
 /* ----------------------------------------------------------------------------------------------------- casts and views -- */
 
 vram_cell vram_op_cast(vram_tape *t, vram_cell x, int width, vram_what what)
@@ -192,7 +227,6 @@ vram_cell vram_op_cast(vram_tape *t, vram_cell x, int width, vram_what what)
     if (vram_width(t, x) == width) return x;
     vram_tape_op *op = begin1(t, x);
     vram_cell y = output(t, op, t->cell[x].shape, width, what);
-    t->cell[y].component = t->cell[x].component == VRAM_COMPONENT_LOGITS ? VRAM_COMPONENT_LOGITS : VRAM_COMPONENT_ACTIVATIONS;
     backward(t, op);
     if (op->grad) give(t, 0, make_gradient(t, x, vram_width(t, x)));
     end(t, op);
@@ -204,7 +238,7 @@ static vram_cell autocast(vram_tape *t, vram_cell x, vram_what what)
 {
     if (x < 0 || !t->autocast || vram_width(t, x) == 2) return x;
     vram_cell y = vram_op_cast(t, x, 2, what);
-    if (t->cell[x].parameter) {
+    if (t->cell[x].parameter || t->cell[x].tied) {
         t->cell[y].cached = t->cell[x].grad || t->caches;
         t->cell[y].component = VRAM_COMPONENT_WORKSPACE;
     }
@@ -245,7 +279,7 @@ vram_cell vram_op_copy(vram_tape *t, vram_cell x, vram_size size, vram_what what
 vram_cell vram_op_join(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vram_what what)
 {
     vram_tape_op *op = begin2(t, a, b);
-    vram_cell y = output(t, op, out, widest(t, a, b), what);
+    vram_cell y = output(t, op, out, b < 0 ? vram_width(t, a) : widest(t, a, b), what);
     backward(t, op);
     for (int k = 0; k < 2; k++)
         if (wants(t, op, k)) pass(t, k);
@@ -273,6 +307,7 @@ static void linear_gradient(vram_tape *t, const vram_tape_op *op, int k)
     vram_cell g = gradient_like(t, op->in[k], vram_width(t, op->in[k]));
     make(t, g);
     if (k < 2) workspace(t, t->workspace);
+    else staging(t, op->out[0], g);
     step(t, k == 0 ? VRAM_STEP_GIVE_VIEW : VRAM_STEP_GIVE, k, g);
 }
 
@@ -288,6 +323,42 @@ vram_cell vram_op_linear(vram_tape *t, vram_cell x, vram_cell weight, vram_cell 
     linear_gradient(t, op, b < 0 ? 1 : 0);
     linear_gradient(t, op, b < 0 ? 0 : 1);
     linear_gradient(t, op, 2);
+    end(t, op);
+    return y;
+}
+
+/* The experts' products in one kernel, no workspace: torch.nn.functional.grouped_mm */
+vram_cell vram_op_grouped(vram_tape *t, vram_cell x, vram_cell weight, vram_size out, vram_what what)
+{
+    vram_cell w = autocast(t, weight, VRAM_WHAT_AUTOCAST_WEIGHTS), in = autocast(t, x, VRAM_WHAT_AUTOCAST_INPUT);
+    vram_tape_op *op = begin2(t, in, w);
+    if (wants(t, op, 1)) save(t, op, in);
+    if (wants(t, op, 0)) save(t, op, w);
+    vram_cell y = output(t, op, out, vram_width(t, in), what);
+    backward(t, op);
+    for (int k = 1; k >= 0; k--)
+        if (wants(t, op, k)) give(t, k, make_gradient(t, op->in[k], vram_width(t, op->in[k])));
+    end(t, op);
+    return y;
+}
+
+/* bitsandbytes' MatMul4Bit: the weight is unpacked for the length of a product, and again for the gradient of x. */
+vram_cell vram_op_linear_4bit(vram_tape *t, vram_cell x, vram_size weight, vram_size out, vram_what what)
+{
+    vram_tape_op *op = begin1(t, x);
+    vram_cell y = output(t, op, out, vram_width(t, x), what);
+    vram_cell unpacked = scratch(t, weight, 2, VRAM_WHAT_DEQUANTISED), again = scratch(t, weight, 2, VRAM_WHAT_DEQUANTISED);
+    make(t, unpacked);
+    workspace(t, t->workspace);
+    drop(t, unpacked);
+    backward(t, op);
+    if (op->grad) {
+        make(t, again);
+        vram_cell g = make_gradient(t, x, vram_width(t, x));
+        workspace(t, t->workspace);
+        drop(t, again);
+        give(t, 0, g);
+    }
     end(t, op);
     return y;
 }
@@ -374,6 +445,7 @@ static void weight_gradient(vram_tape *t, const vram_tape_op *op, int k, vram_ce
     vram_cell whole = gradient_like(t, x, width), sum = gradient_like(t, op->in[k], vram_width(t, op->in[k]));
     make(t, whole);
     make(t, sum);
+    staging(t, x, sum);
     drop(t, whole);
     give(t, k, sum);
 }
@@ -399,6 +471,7 @@ vram_cell vram_op_add_weight(vram_tape *t, vram_cell x, vram_cell weight, vram_w
     if (wants(t, op, 1)) {
         vram_cell sum = gradient_like(t, weight, vram_width(t, weight));
         make(t, sum);
+        staging(t, x, sum);
         give(t, 1, sum);
     }
     if (wants(t, op, 0)) pass(t, 0);
@@ -416,6 +489,45 @@ vram_cell vram_op_constant(vram_tape *t, vram_cell x, int width, vram_what what)
     end(t, op);
     return y;
 }
+
+vram_cell vram_op_masked(vram_tape *t, vram_cell x, int width, vram_what what)
+{
+    vram_tape_op *op = begin1(t, x);
+    int wide = width > vram_width(t, x) ? width : vram_width(t, x);
+    vram_cell y = output(t, op, t->cell[x].shape, wide, what);
+    backward(t, op);
+    if (op->grad && wide == vram_width(t, x)) pass(t, 0);
+    else if (op->grad) {
+        vram_cell g = gradient_like(t, x, vram_width(t, x));
+        make(t, g);
+        give(t, 0, g);
+    }
+    end(t, op);
+    return y;
+}
+
+vram_cell vram_op_shift(vram_tape *t, vram_cell x, vram_what what)
+{
+    vram_tape_op *op = begin1(t, x);
+    vram_cell y = output(t, op, t->cell[x].shape, vram_width(t, x), what);
+    backward(t, op);
+    if (op->grad) pass(t, 0);
+    end(t, op);
+    return y;
+}
+
+vram_cell vram_op_gather(vram_tape *t, vram_cell x, vram_size out, vram_what what)
+{
+    vram_tape_op *op = begin1(t, x);
+    vram_cell y = output(t, op, out, vram_width(t, x), what);
+    backward(t, op);
+    if (op->grad) give(t, 0, make_gradient(t, x, vram_width(t, x)));
+    end(t, op);
+    return y;
+}
+
+/* The gradient is spread by a view, then copied out. */
+vram_cell vram_op_sum(vram_tape *t, vram_cell x, vram_size out, vram_what what) { return vram_op_gather(t, x, out, what); }
 
 vram_cell vram_op_unary(vram_tape *t, vram_cell x, bool saves_input, bool saves_output, int temporaries, vram_what what)
 {
@@ -450,8 +562,9 @@ vram_cell vram_op_mean(vram_tape *t, vram_cell x, vram_size rows)
 }
 
 /* Saves x and two numbers a row in fp32. */
-vram_cell vram_op_layer_norm(vram_tape *t, vram_cell x, vram_cell weight, vram_cell bias, vram_size rows, vram_what what)
+vram_cell vram_op_layer_norm(vram_tape *t, vram_cell input, vram_cell weight, vram_cell bias, vram_size rows, vram_what what)
 {
+    vram_cell x = t->autocast ? vram_op_cast(t, input, 4, VRAM_WHAT_NORM_INPUT) : input; /* autocast runs it in fp32 */
     vram_tape_op *op = begin3(t, x, weight, bias);
     save(t, op, x);
     vram_cell y = output(t, op, t->cell[x].shape, vram_width(t, x), what);
@@ -489,9 +602,9 @@ vram_cell vram_op_dropout(vram_tape *t, vram_cell x, double p, vram_what what)
 {
     if (p <= 0) return x;
     vram_tape_op *op = begin1(t, x);
-    vram_cell y = output(t, op, t->cell[x].shape, vram_width(t, x), what);
     vram_cell mask = cell(t, t->cell[x].shape, 1, VRAM_WHAT_DROPOUT_MASK);
     make(t, mask);
+    vram_cell y = output(t, op, t->cell[x].shape, vram_width(t, x), what);
     save_output(t, op, mask);
     backward(t, op);
     if (op->grad) give(t, 0, make_gradient(t, x, vram_width(t, x)));
@@ -504,15 +617,7 @@ vram_cell vram_op_embedding(vram_tape *t, vram_cell weight, vram_size out, int w
     vram_tape_op *op = begin1(t, weight);
     vram_cell y = output(t, op, out, width, what);
     backward(t, op);
-    if (op->grad) {
-        vram_cell g = make_gradient(t, weight, vram_width(t, weight));
-        if (t->cell[weight].joined) {
-            vram_cell sum = gradient_like(t, weight, vram_width(t, weight));
-            make(t, sum);
-            drop(t, sum); /* one of the three stays */
-        }
-        give(t, 0, g);
-    }
+    if (op->grad) step(t, VRAM_STEP_GIVE_VIEW, 0, make_gradient(t, weight, vram_width(t, weight))); /* never added into */
     end(t, op);
     return y;
 }
@@ -533,8 +638,9 @@ vram_cell vram_op_flash(vram_tape *t, vram_cell q, vram_cell k, vram_cell v, con
     save_output(t, op, statistics);
     backward(t, op);
     if (op->grad) {
-        vram_cell g[3], extra[4];
+        vram_cell g[3], extra[5];
         int extras = 0;
+        if (sizes->copied) make(t, extra[extras++] = scratch(t, sizes->out, vram_width(t, q16), VRAM_WHAT_ATTENTION_BACKWARD));
         for (int i = 0; i < 3; i++) g[i] = make_gradient(t, op->in[i], vram_width(t, op->in[i]));
         extra[extras++] = scratch(t, sizes->delta, 4, VRAM_WHAT_ATTENTION_BACKWARD);
         extra[extras++] = scratch(t, sizes->dq_sum, 4, VRAM_WHAT_ATTENTION_BACKWARD);
@@ -542,6 +648,45 @@ vram_cell vram_op_flash(vram_tape *t, vram_cell q, vram_cell k, vram_cell v, con
             extra[extras++] = scratch(t, sizes->dk_heads, vram_width(t, k16), VRAM_WHAT_ATTENTION_BACKWARD);
             extra[extras++] = scratch(t, sizes->dv_heads, vram_width(t, v16), VRAM_WHAT_ATTENTION_BACKWARD);
         }
+        for (int i = sizes->copied; i < extras; i++) make(t, extra[i]);
+        for (int i = extras - 1; i >= 0; i--) drop(t, extra[i]);
+        for (int i = 0; i < 3; i++)
+            if (wants(t, op, i)) give(t, i, g[i]);
+            else drop(t, g[i]);
+    }
+    end(t, op);
+    return y;
+}
+
+/* Memory-efficient attention, for fp32 and for masks: the mask in the type of the queries is saved too. Backward sums dq in fp32.
+ * Source: aten/src/ATen/native/transformers/cuda/attention_backward.cu */
+vram_cell vram_op_efficient(vram_tape *t, vram_cell q, vram_cell k, vram_cell v, const vram_flash_sizes *sizes)
+{
+    vram_cell v16 = autocast(t, v, VRAM_WHAT_AUTOCAST_INPUT), k16 = autocast(t, k, VRAM_WHAT_AUTOCAST_INPUT), q16 = autocast(t, q, VRAM_WHAT_AUTOCAST_INPUT);
+    vram_tape_op *op = begin3(t, q16, k16, v16);
+    int width = vram_width(t, q16);
+    for (int i = 0; i < 3; i++) save(t, op, op->in[i]);
+    if (sizes->masked) {
+        vram_cell mask = cell(t, sizes->mask, width, VRAM_WHAT_CAUSAL_MASK);
+        make(t, mask);
+        save_output(t, op, mask);
+    }
+    vram_cell y = output(t, op, sizes->out, width, VRAM_WHAT_ATTENTION_OUTPUT);
+    vram_cell statistics = cell(t, sizes->statistics, 4, VRAM_WHAT_ATTENTION_STATISTICS);
+    make(t, statistics);
+    save_output(t, op, y);
+    save_output(t, op, statistics);
+    backward(t, op);
+    if (op->grad) {
+        vram_cell g[3], extra[4];
+        int extras = 0;
+        for (int i = 0; i < 3; i++) g[i] = make_gradient(t, op->in[i], vram_width(t, op->in[i]));
+        if (sizes->grouped) {
+            extra[extras++] = scratch(t, sizes->dk_heads, width, VRAM_WHAT_ATTENTION_BACKWARD);
+            extra[extras++] = scratch(t, sizes->dv_heads, width, VRAM_WHAT_ATTENTION_BACKWARD);
+        }
+        extra[extras++] = scratch(t, sizes->delta, 4, VRAM_WHAT_ATTENTION_BACKWARD);
+        extra[extras++] = scratch(t, sizes->dq_sum, 4, VRAM_WHAT_ATTENTION_BACKWARD);
         for (int i = 0; i < extras; i++) make(t, extra[i]);
         for (int i = extras - 1; i >= 0; i--) drop(t, extra[i]);
         for (int i = 0; i < 3; i++)
@@ -558,7 +703,6 @@ vram_cell vram_op_cross_entropy(vram_tape *t, vram_cell logits, vram_cell labels
     vram_tape_op *op = begin2(t, logits, labels);
     op->root = true;
     vram_cell y = output(t, op, t->cell[logits].shape, 4, VRAM_WHAT_LOG_PROBABILITIES);
-    t->cell[y].component = VRAM_COMPONENT_LOGITS;
     save(t, op, labels);
     save_output(t, op, y);
     op->outs = 0; /* what it returns is a number */

@@ -22,7 +22,7 @@ typedef short vram_size; /* a product of factors: its place in the tape's list *
 typedef struct { int factors; vram_factor factor[4]; double elements; } vram_tape_shape;
 
 typedef struct {
-    double bytes;             /* elements x width, not yet rounded */
+    double bytes, block;      /* elements x width; what the allocator hands out for them */
     vram_size shape;
     vram_cell base;           /* the tensor whose storage it is: itself but for views */
     short last_use;           /* the op after which no name of Python's holds it */
@@ -31,10 +31,9 @@ typedef struct {
     unsigned char width;      /* bytes an element */
     bool grad;                /* requires a gradient */
     bool parameter;           /* its gradient stays */
+    bool tied;                /* the embedding used as head: its gradient waits for the embedding's */
     bool outside;             /* counted elsewhere: parameters, tables, masks */
     bool cached;              /* autocast's cache holds it to the end of the pass */
-    bool tied;                /* a parameter used twice: its first gradient waits for the second */
-    bool joined;              /* and their sum is a third tensor */
 } vram_tape_cell;
 
 typedef enum {
@@ -76,6 +75,7 @@ vram_size vram_tape_size(vram_tape *t, int factors, const vram_factor factor[]);
 vram_cell vram_tape_input(vram_tape *t, vram_size size, int width, vram_what what, bool grad);
 vram_cell vram_tape_outside(vram_tape *t, vram_size size, int width, vram_what what); /* a table, a mask: no gradient */
 vram_cell vram_tape_parameter(vram_tape *t, vram_size size, int width, bool trained);
+vram_cell vram_tape_tied(vram_tape *t, vram_size size, int width, bool trained); /* the head, when it is the embedding */
 void vram_tape_hold(vram_tape *t, vram_cell x); /* a name of Python's holds it until here */
 static inline int vram_width(const vram_tape *t, vram_cell x) { return t->cell[x].width; }
 
@@ -91,6 +91,11 @@ vram_cell vram_op_mul_rows(vram_tape *t, vram_cell x, vram_cell rows, vram_what 
 vram_cell vram_op_mul_weight(vram_tape *t, vram_cell weight, vram_cell x, vram_what what); /* a vector of parameters */
 vram_cell vram_op_add_weight(vram_tape *t, vram_cell x, vram_cell weight, vram_what what);
 vram_cell vram_op_constant(vram_tape *t, vram_cell x, int width, vram_what what);        /* times or plus something without a gradient */
+vram_cell vram_op_masked(vram_tape *t, vram_cell x, int width, vram_what what);          /* plus a mask of its own type */
+vram_cell vram_op_shift(vram_tape *t, vram_cell x, vram_what what);                      /* plus a number */
+vram_cell vram_op_gather(vram_tape *t, vram_cell x, vram_size out, vram_what what);      /* rows by index */
+vram_cell vram_op_sum(vram_tape *t, vram_cell x, vram_size out, vram_what what);
+vram_cell vram_op_grouped(vram_tape *t, vram_cell x, vram_cell weight, vram_size out, vram_what what);
 vram_cell vram_op_unary(vram_tape *t, vram_cell x, bool saves_input, bool saves_output, int temporaries, vram_what what);
 vram_cell vram_op_square(vram_tape *t, vram_cell x);
 vram_cell vram_op_mean(vram_tape *t, vram_cell x, vram_size rows);
@@ -106,7 +111,12 @@ vram_cell vram_op_softmax(vram_tape *t, vram_cell x, vram_what what);
 vram_cell vram_op_dropout(vram_tape *t, vram_cell x, double p, vram_what what);
 vram_cell vram_op_embedding(vram_tape *t, vram_cell weight, vram_size out, int width, vram_what what);
 
-typedef struct { vram_size out, statistics, delta, dq_sum, dk_heads, dv_heads; bool grouped; } vram_flash_sizes;
+typedef struct {
+    vram_size out, statistics, delta, dq_sum, dk_heads, dv_heads, mask;
+    bool grouped, masked;
+    bool copied;              /* queries and keys lie head by head in memory: so does the output, and its gradient has to be copied */
+} vram_flash_sizes;
+vram_cell vram_op_efficient(vram_tape *t, vram_cell q, vram_cell k, vram_cell v, const vram_flash_sizes *sizes);
 vram_cell vram_op_flash(vram_tape *t, vram_cell q, vram_cell k, vram_cell v, const vram_flash_sizes *sizes);
 vram_cell vram_op_cross_entropy(vram_tape *t, vram_cell logits, vram_cell labels);
 void vram_tape_mark(vram_tape *t);
@@ -142,6 +152,7 @@ void vram_run_clear(const vram_tape *t, vram_run *r, bool accumulate);
 void vram_run_forward(const vram_tape *t, vram_run *r, int from, int to, bool save); /* ops from .. to - 1 */
 void vram_run_forget(const vram_tape *t, vram_run *r);   /* names and autocast's cache let go */
 vram_cell vram_run_arrive(vram_tape *t, vram_run *r);    /* the gradient of t->output comes from the piece behind */
+void vram_run_await(vram_tape *t, vram_run *r, vram_cell tied, bool sole_holder); /* a gradient of this cell stands outside already */
 void vram_run_backward(vram_tape *t, vram_run *r, int from, int to); /* ops from .. to, downwards; from the gradient of t->output, or the loss */
 void vram_run_hold(const vram_tape *t, vram_run *r, vram_cell c);
 void vram_run_release(const vram_tape *t, vram_run *r, vram_cell c);
