@@ -17,6 +17,7 @@ typedef struct {
     const vram_sharding *sharding; /* NULL: states are divided by arithmetic */
     double params;             /* trained, on this rank before ZeRO */
     double width;              /* bytes of a trained parameter */
+    double gradient_width, state_width;
 } trainer;
 
 /* ----------------------------------------------------------------------------------------------- trained tensors, one by one -- */
@@ -133,7 +134,7 @@ static void factored_states(const trainer *r)
 
 static void states(const trainer *r)
 {
-    double width = vram_format_bytes(r->s->training.optimizer_states);
+    double width = r->state_width;
     unsigned phases = r->report->phases;
     if (r->s->parallel.offload != VRAM_OFFLOAD_NONE) return; /* in host memory */
     switch (r->s->training.optimizer) {
@@ -249,7 +250,7 @@ static bool gradients_divided(const trainer *r)
 
 static bool gradients_stand(const trainer *r)
 {
-    return r->s->training.gradient_accumulation > 1 || vram_format_bytes(r->s->training.gradients) > r->width;
+    return r->s->training.gradient_accumulation > 1 || r->gradient_width > r->width;
 }
 
 /* Parameters of the table, whatever the model declares; at least 1. */
@@ -270,7 +271,7 @@ static void second_gradient(const trainer *r, double elements)
 
 static void gradients(const trainer *r, const vram_replay *replay)
 {
-    double width = vram_format_bytes(r->s->training.gradients);
+    double width = r->gradient_width;
     unsigned pass = VRAM_BIT(VRAM_PHASE_FORWARD) | VRAM_BIT(VRAM_PHASE_LOSS), backward = VRAM_BIT(VRAM_PHASE_BACKWARD), step_bit = VRAM_BIT(VRAM_PHASE_STEP);
     if (r->sharding != NULL && (r->sharding->gradients != VRAM_GRADIENTS_STAND || is_deepspeed(r))) { /* those that the pass itself makes */
         if (replay->gradient_elements > 0)
@@ -293,21 +294,37 @@ static void gradients(const trainer *r, const vram_replay *replay)
     if (r->params > early) per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, r->params - early, width, 2, step_bit);
 }
 
+/* LoRA is the actor's: a critic beside it is trained whole (TRL's PPOTrainer) */
+static bool trains_whole(const vram_scenario *s, vram_role role) { return s->training.method == VRAM_METHOD_LORA && role == VRAM_ROLE_CRITIC; }
+
+static vram_pass pass_of(const trainer *r, double sequences, double tokens)
+{
+    vram_pass pass = vram_pass_of(r->s, r->m, sequences, tokens, true);
+    if (trains_whole(r->s, r->role)) {
+        pass.lora = pass.four_bit = false;
+        pass.input_gradient = true;
+        pass.width = pass.plain_width = (int)r->width;
+    }
+    vram_head_choose(&pass, r->role);
+    return pass;
+}
+
 static trainer trainer_of(const vram_scenario *s, const vram_model *m, vram_role role, vram_report *report)
 {
-    bool lora = s->training.method == VRAM_METHOD_LORA, wide = s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP;
+    bool whole = trains_whole(s, role), lora = s->training.method == VRAM_METHOD_LORA && !whole, wide = s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP;
     trainer r = {.s = s, .m = m, .role = role, .report = report, .lora = lora};
     r.params = lora ? vram_lora_params(s, m) : vram_rank_params(s, m);
     r.width = lora ? vram_format_bytes(s->lora.dtype) : wide ? 4 : 2;
+    r.gradient_width = whole ? r.width : vram_format_bytes(s->training.gradients);
+    r.state_width = whole ? r.width : vram_format_bytes(s->training.optimizer_states);
     return r;
 }
 
 vram_replay vram_train_bytes(const vram_scenario *s, const vram_model *m, vram_role role, double sequences, double tokens, double bytes[VRAM_ALIVE_COUNT])
 {
     trainer r = trainer_of(s, m, role, NULL);
-    vram_pass pass = vram_pass_of(s, m, sequences, tokens, true);
+    vram_pass pass = pass_of(&r, sequences, tokens);
     vram_replay replay = {.gradients_stand = gradients_stand(&r) || gradients_divided(&r)};
-    vram_head_choose(&pass, role);
     vram_replay_bytes(&pass, &replay, bytes);
     return replay;
 }
@@ -315,9 +332,8 @@ vram_replay vram_train_bytes(const vram_scenario *s, const vram_model *m, vram_r
 void vram_train_when(const vram_scenario *s, const vram_model *m, vram_role role, double sequences, double tokens, int whens, const vram_when when[], vram_report *report)
 {
     trainer r = trainer_of(s, m, role, report);
-    vram_pass pass = vram_pass_of(s, m, sequences, tokens, true);
+    vram_pass pass = pass_of(&r, sequences, tokens);
     vram_sharding sharding;
-    vram_head_choose(&pass, role);
     if (vram_sharding_of(s, m, &sharding)) r.sharding = &sharding;
     vram_replay replay = {.gradients_stand = is_deepspeed(&r) ? s->training.gradient_accumulation > 1 : gradients_stand(&r) || gradients_divided(&r), .sharding = r.sharding};
     weights(&r);
