@@ -589,20 +589,15 @@ static int64_t rotary_factors(reader *r)
 /* How many numbers of a head are rotated: a share, or a count; 0: all of them. Absent keys take the class's default. */
 static void rotated_part(reader *r)
 {
-    static const struct { const char *type; double share; } defaults[] = {
-        {"gpt_neox", 0.25}, {"stablelm", 0.25}, {"phi", 0.5}, {"glm", 0.5}, {"glm4", 0.5}, {"chatglm", 0.5}, {"glm4_moe", 0.5}, {"nemotron", 0.5}, {"qwen3_next", 0.25},
-        {"qwen3_5", 0.25}, {"qwen3_5_text", 0.25}, {"qwen3_5_moe", 0.25}, {"qwen3_5_moe_text", 0.25},
-    };
-    vram_model *m = r->model;
-    double share = 1;
-    for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
-        if (strcmp(m->model_type, defaults[i].type) == 0) share = defaults[i].share;
-    share = config_real(r, "partial_rotary_factor rope_parameters.partial_rotary_factor rope_scaling.partial_rotary_factor rotary_pct rope_pct", share, 0, 1);
-    for (int k = 0; k < m->kinds; k++) {
-        vram_attention *a = &m->kind[k].attention;
-        bool counted = strcmp(m->model_type, "gptj") == 0 || strcmp(m->model_type, "codegen") == 0;
-        if (a->type == VRAM_MIXER_SOFTMAX && counted) a->rotary_dim = (int64_t)vram_min((double)config_whole(r, "rotary_dim", 64, 0, CONFIG_COUNT), (double)a->head_dim); /* a slice ends with the head */
-        else if (a->type == VRAM_MIXER_SOFTMAX && share < 1) a->rotary_dim = (int64_t)((double)a->head_dim * share);
+    static const char keys[] = "partial_rotary_factor rope_parameters.partial_rotary_factor rope_scaling.partial_rotary_factor rotary_pct rope_pct";
+    const family *f = r->family;
+    double share = config_real(r, keys, f->rotary_share > 0 ? f->rotary_share : 1, 0, 1);
+    int64_t count = f->rotary_dim ? config_whole(r, "rotary_dim", f->rotary_dim, 0, CONFIG_COUNT) : 0;
+    for (int k = 0; k < r->model->kinds; k++) {
+        vram_attention *a = &r->model->kind[k].attention;
+        if (a->type != VRAM_MIXER_SOFTMAX) continue;
+        if (f->rotary_dim) a->rotary_dim = count < a->head_dim ? count : a->head_dim; /* a slice ends with the head */
+        else if (share < 1) a->rotary_dim = (int64_t)((double)a->head_dim * share);
     }
 }
 

@@ -119,6 +119,8 @@ typedef struct family {
     family_rule *side_paths;   /* tensors that no field says */
     int64_t index_heads;       /* of the sparse-attention indexer */
     vram_position position;
+    double rotary_share;       /* of a head, when the key is absent; 0: all */
+    int64_t rotary_dim;        /* or so many numbers, by a key of its own; 0: no such key */
     vram_names names;
     struct { double resid, attention, embedding; } dropout; /* when the keys are absent */
 } family;
