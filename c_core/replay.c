@@ -274,9 +274,14 @@ static void collect(collection *c, const vram_tape *t, const uint64_t set[], int
         for (uint64_t bits = set[word]; bits; bits &= bits - 1) {
             int bit = 0;
             while (!(bits >> bit & 1)) bit++;
-            const vram_tape_cell *cell = &t->cell[word * 64 + bit];
-            if (cell->component == VRAM_COMPONENT_GRADIENTS && cell->what == VRAM_WHAT_TRAINABLE && !c->gradients_stand) c->gradient_elements[moment] += times * t->shape[cell->shape].elements;
-            else item_of(c, t, cell)->count[moment] += times;
+            vram_tape_cell cell = t->cell[word * 64 + bit];
+            bool trained = cell.component == VRAM_COMPONENT_GRADIENTS && cell.what == VRAM_WHAT_TRAINABLE;
+            if (trained && c->gradients_stand) { /* for a moment, until it is added to the one that stands */
+                cell.component = VRAM_COMPONENT_WORKSPACE;
+                cell.what = VRAM_WHAT_UNREDUCED;
+            }
+            if (trained && !c->gradients_stand) c->gradient_elements[moment] += times * t->shape[cell.shape].elements;
+            else item_of(c, t, &cell)->count[moment] += times;
         }
 }
 
