@@ -56,7 +56,7 @@ const harvest = page => page.evaluate(() => {
   return {
     phases,
     facts: Object.fromEntries($$('#facts [data-fact]').map(n => [n.dataset.fact, n.querySelector('dd').title || n.querySelector('dd').textContent])),
-    rules: $$('#rules .rule-bytes').map(n => Number(n.dataset.bytes)),
+    rules: $$('#rules-block .rule-bytes').map(n => Number(n.dataset.bytes)),
     peak: Number(document.querySelector('#sentence [data-bytes]').dataset.bytes),
     own: document.querySelector('#compare .own')?.dataset.verdict,
   }
@@ -336,7 +336,7 @@ await test(`${name}: embedded in a sandboxed frame of another origin: the result
     const state = await inside.evaluate(() => {
       const visible = n => Boolean(n && n.getClientRects().length)
       return { origin: self.origin, peak: Number(document.querySelector('#sentence [data-bytes]').dataset.bytes), form: visible(document.getElementById('form')),
-        sentence: visible(document.getElementById('sentence')), full: document.querySelector('a.full')?.href, seen: visible(document.querySelector('a.full')),
+        sentence: visible(document.getElementById('sentence')), full: document.querySelector('a.full-link')?.href, seen: visible(document.querySelector('a.full-link')),
         wide: document.documentElement.scrollWidth - document.documentElement.clientWidth }
     })
     assert.equal(state.origin, 'null')
