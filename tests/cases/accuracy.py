@@ -28,8 +28,8 @@ def table(groups):
     out = [
         f"Of {sum(g['rows'] for g in groups):,} measured numbers, {rows:,} are of the kind where any difference is a fault (parameters, caches, "
         f"files): **{right:,} come out to the byte**. Of {len(modelled)} groups of measured peaks and buffers, "
-        f"**{sum(not g['miss'] for g in modelled)} are inside their target** for median and 90th percentile. "
-        f"{refused:,} scenarios are not answered yet.", "",
+        f"**{sum(not g['miss'] for g in modelled)} are inside their target** for median and 90th percentile."
+        + (f" {refused:,} scenarios are not answered yet." if refused else ""), "",
         "<details><summary>Every group</summary>", "",
         "| group | judged as | rows | not answered | equal | median error | 90 % within | runs or not, right | |",
         "|---|---|--:|--:|--:|--:|--:|--:|---|",
