@@ -176,27 +176,13 @@ static vram_cell adapted(const block *b, vram_cell x, vram_cell result, const la
     return y;
 }
 
-/* peft's Linear4bit: the result is cloned; under autocast nothing is cast, else the adapter's output is brought to the result's type. */
-static vram_cell adapted_4bit(const block *b, vram_cell x, vram_cell plain, const layer_shape *l, double rank)
-{
-    vram_tape *t = b->t;
-    bool cast = !t->autocast;
-    vram_cell result = vram_op_shift(t, plain, l->what);
-    vram_cell in = cast ? vram_op_cast(t, x, (int)vram_format_bytes(b->pass->scenario->lora.dtype), VRAM_WHAT_LORA_INPUT) : x;
-    vram_cell more = low_rank(b, in, l, rank);
-    if (cast) more = vram_op_cast(t, more, vram_width(t, result), VRAM_WHAT_LORA_UP);
-    vram_cell y = vram_op_add(t, result, more, l->what);
-    vram_tape_hold(t, in);
-    return y;
-}
-
 static vram_cell linear_4bit(const block *b, vram_cell x, const layer_shape *l, double rank)
 {
     vram_tape *t = b->t;
     vram_cell in = vram_op_cast(t, x, 2, VRAM_WHAT_AUTOCAST_INPUT);
     vram_size weight = SIZE(b, {VRAM_SYMBOL_WIDTH, l->rows}, {VRAM_SYMBOL_WIDTH, l->columns});
-    vram_cell y = vram_op_cast(t, vram_op_linear_4bit(t, in, weight, l->out, l->what), vram_width(t, x), l->what);
-    return rank > 0 ? adapted_4bit(b, x, y, l, rank) : y;
+    vram_cell y = vram_op_cast(t, vram_op_linear_4bit(t, in, weight, b->pass->scenario->weights == VRAM_FORMAT_NF4_DQ, l->out, l->what), vram_width(t, x), l->what);
+    return rank > 0 ? adapted(b, x, y, l, rank) : y;
 }
 
 static vram_cell linear(const block *b, vram_cell x, const char *name, double rows, double columns, vram_size out, vram_what what)
@@ -504,7 +490,7 @@ vram_pass vram_pass_of(const vram_scenario *s, const vram_model *model, double b
     vram_pass pass = {.scenario = s, .model = model, .batch = batch, .tokens = tokens, .lora = lora, .gradients = gradients};
     pass.four_bit = lora && (s->weights == VRAM_FORMAT_NF4 || s->weights == VRAM_FORMAT_NF4_DQ);
     pass.width = lora ? (stored->scheme == VRAM_SCHEME_NONE && stored->block_bytes / stored->block == 4 ? 4 : 2) : wide_weights ? 4 : 2;
-    pass.plain_width = pass.four_bit && s->lora.prepare_kbit ? 4 : pass.width;
+    pass.plain_width = pass.width; /* prepare_kbit: measured steps, on a card and on the stand-in, keep embeddings, norms and head in 16 bit */
     pass.input_gradient = gradients && (!lora || s->training.checkpointing == VRAM_CHECKPOINTING_FULL);
     pass.stage = vram_stage_of(s, model);
     pass.workspace = 8519680; /* cuBLAS ":4096:2:16:8": 2 x 4 MiB + 8 x 16 KiB */

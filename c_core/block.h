@@ -25,7 +25,7 @@ typedef struct {
     bool gradients;            /* false: a pass that only scores */
     bool input_gradient;       /* the embedding's output requires a gradient */
     int width;                 /* bytes of a stored 16- or 32-bit weight */
-    int plain_width;           /* of norms, embedding, head: fp32 after prepare_model_for_kbit_training */
+    int plain_width;           /* of norms, embedding, head */
     bool four_bit;
     double workspace;
     double dropout, attention_dropout, embedding_dropout;

@@ -330,10 +330,9 @@ vram_cell vram_op_linear(vram_tape *t, vram_cell x, vram_cell weight, vram_cell 
 /* The experts' products in one kernel, no workspace: torch.nn.functional.grouped_mm */
 vram_cell vram_op_grouped(vram_tape *t, vram_cell x, vram_cell weight, vram_size out, vram_what what)
 {
-    vram_cell w = autocast(t, weight, VRAM_WHAT_AUTOCAST_WEIGHTS), in = autocast(t, x, VRAM_WHAT_AUTOCAST_INPUT);
-    vram_tape_op *op = begin2(t, in, w);
+    vram_cell in = vram_op_cast(t, x, vram_width(t, weight), VRAM_WHAT_AUTOCAST_INPUT); /* autocast does not know the kernel */
+    vram_tape_op *op = begin2(t, in, weight);
     if (wants(t, op, 1)) save(t, op, in);
-    if (wants(t, op, 0)) save(t, op, w);
     vram_cell y = output(t, op, out, vram_width(t, in), what);
     backward(t, op);
     for (int k = 1; k >= 0; k--)
@@ -342,18 +341,27 @@ vram_cell vram_op_grouped(vram_tape *t, vram_cell x, vram_cell weight, vram_size
     return y;
 }
 
-/* bitsandbytes' MatMul4Bit: the weight is unpacked for the length of a product, and again for the gradient of x. */
-vram_cell vram_op_linear_4bit(vram_tape *t, vram_cell x, vram_size weight, vram_size out, vram_what what)
+/* bitsandbytes' MatMul4Bit: the weight is unpacked for the length of a product, and again for the gradient of x. Scales that are quantised
+ * themselves are unpacked first, an fp32 number for 64 weights. Source: bitsandbytes/_ops.py (_dequant_linear_fallback) */
+static void unpack(vram_tape *t, vram_size weight, bool double_quant, int times, vram_cell unpacked)
+{
+    vram_cell scales[2];
+    for (int i = 0; double_quant && i < times; i++) make(t, scales[i] = scratch(t, bytes_size(t, vram_ceil_div(t->shape[weight].elements, 64) * 4), 1, VRAM_WHAT_DEQUANTISED));
+    make(t, unpacked);
+    for (int i = 0; double_quant && i < times; i++) drop(t, scales[i]);
+}
+
+vram_cell vram_op_linear_4bit(vram_tape *t, vram_cell x, vram_size weight, bool double_quant, vram_size out, vram_what what)
 {
     vram_tape_op *op = begin1(t, x);
-    vram_cell y = output(t, op, out, vram_width(t, x), what);
     vram_cell unpacked = scratch(t, weight, 2, VRAM_WHAT_DEQUANTISED), again = scratch(t, weight, 2, VRAM_WHAT_DEQUANTISED);
-    make(t, unpacked);
+    unpack(t, weight, double_quant, 2, unpacked);
+    vram_cell y = output(t, op, out, vram_width(t, x), what);
     workspace(t, t->workspace);
     drop(t, unpacked);
     backward(t, op);
     if (op->grad) {
-        make(t, again);
+        unpack(t, weight, double_quant, 1, again);
         vram_cell g = make_gradient(t, x, vram_width(t, x));
         workspace(t, t->workspace);
         drop(t, again);

@@ -90,6 +90,22 @@ static void slack(const trainer *r, vram_component component, double copies, dou
     vram_times(e, VRAM_SYMBOL_BYTES, vram_model_slack(r->s, r->m, bytes));
 }
 
+/* The same of a frozen base: its tensors as they are, or packed in half a byte a weight */
+static void frozen_slack(const trainer *r)
+{
+    const vram_format_row *f = vram_format_get(r->s->weights);
+    bool packed = f->scheme == VRAM_SCHEME_NF4 || f->scheme == VRAM_SCHEME_NF4_DQ;
+    double bytes = 0;
+    if ((!packed && f->scheme != VRAM_SCHEME_NONE) || r->m->params_override > 0 || r->sharding != NULL || r->s->parallel.zero > 0) return;
+    for (int i = 0; packed && i < r->m->tensors; i++) {
+        const vram_tensor *t = &r->m->tensor[i];
+        double one = (double)t->rows * (double)t->columns * (t->stacked ? (double)t->copies : 1), width = t->linear && t->columns > 1 && t->part != VRAM_PART_HEAD ? f->block_bytes / f->block : 2;
+        bytes += vram_tensor_params(t) / one * (vram_block_bytes(one * width) - one * width);
+    }
+    if (!packed) bytes = vram_model_slack(r->s, r->m, f->block_bytes / f->block);
+    vram_times(add(r, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_SOURCE_PYTORCH_ALLOCATOR, r->report->phases), VRAM_SYMBOL_BYTES, bytes);
+}
+
 /* -------------------------------------------------------------------------------------------------------- optimizer states -- */
 
 /* bitsandbytes: tensors of 4096 numbers and more in 8 bit, an fp32 scale for 256 of them; smaller ones in fp32. Paged: above 100,000 numbers
@@ -187,6 +203,25 @@ static temporary step_temporary(const trainer *r)
 }
 
 /* Either what the optimizer makes, or the logits, which the caller lets go of when backward is over. */
+/* With checkpoints the embedding's output of a frozen model is made to require a gradient: a leaf, kept with its gradient by the graph
+ * behind the model's output (transformers, enable_input_require_grads). */
+static double leaf_bytes(const trainer *r, const vram_replay *replay)
+{
+    bool leaf = r->lora && r->s->training.checkpointing == VRAM_CHECKPOINTING_FULL && replay->logits_bytes > 0;
+    return leaf ? 2 * replay->logits[0] * replay->logits[1] * (double)r->m->hidden * 2 : 0;
+}
+
+static void add_leaf(const trainer *r, const vram_replay *replay)
+{
+    static const vram_what whats[] = {VRAM_WHAT_HIDDEN_STATES, VRAM_WHAT_ACTIVATION_GRADIENT};
+    if (leaf_bytes(r, replay) <= 0) return;
+    for (int i = 0; i < 2; i++) {
+        vram_entry *e = add(r, VRAM_COMPONENT_ACTIVATIONS, whats[i], VRAM_SOURCE_TRANSFORMERS, VRAM_BIT(VRAM_PHASE_STEP));
+        vram_times(vram_times(e, VRAM_SYMBOL_MICRO_BATCH, replay->logits[0]), VRAM_SYMBOL_SEQUENCE, replay->logits[1]);
+        vram_times(vram_times(e, VRAM_SYMBOL_HIDDEN, (double)r->m->hidden), VRAM_SYMBOL_BYTES_PER_ELEMENT, 2);
+    }
+}
+
 static void step(const trainer *r, const vram_replay *replay)
 {
     temporary t = step_temporary(r);
@@ -196,8 +231,9 @@ static void step(const trainer *r, const vram_replay *replay)
         vram_sharding_entries(&list, r->sharding, r->role, VRAM_BIT(VRAM_PHASE_STEP), r->report);
     }
     if (is_deepspeed(r)) return; /* its optimizer's temporaries are among these */
-    if (vram_caller_keeps_logits(r->s) && t.copies * t.elements * t.bytes <= replay->logits_bytes) {
+    if (vram_caller_keeps_logits(r->s) && t.copies * t.elements * t.bytes <= replay->logits_bytes + leaf_bytes(r, replay)) {
         vram_replay_logits(replay, r->role, VRAM_BIT(VRAM_PHASE_STEP), r->report);
+        add_leaf(r, replay);
         return;
     }
     vram_entry *e = add(r, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STEP_TEMPORARY, VRAM_SOURCE_PYTORCH_OPTIM, VRAM_BIT(VRAM_PHASE_STEP));
@@ -238,6 +274,7 @@ static void weights(const trainer *r)
     }
     int first = r->report->entries;
     vram_weights(r->s, r->m, r->role, r->s->weights, r->report->phases, r->report);
+    frozen_slack(r);
     if (is_fsdp(r) || ranks_from(r->s, 3) > 1) divide(r->report, first, (double)r->s->parallel.data * (double)r->s->parallel.context, !is_fsdp(r));
     per_parameter(r, VRAM_COMPONENT_ADAPTERS, VRAM_WHAT_TRAINABLE, r->params, r->width, 3, r->report->phases);
 }
