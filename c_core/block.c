@@ -20,6 +20,7 @@ typedef struct {
     turn_style turn;
     bool act_second;           /* up * act(gate), not act(gate) * up */
     bool scaled_embedding, scaled_residual, scaled_logits, scaled_query, capped_scores, capped_logits;
+    bool narrow_softmax;       /* of the scores as they are, not in fp32 */
     bool two_tables;           /* windowed layers rotate by a table of their own */
     bool two_norms;            /* parallel blocks with a norm each (GPT-NeoX) */
 } style;
@@ -34,7 +35,7 @@ static const style STYLES[] = {
     {.type = "granite", .scaled_embedding = true, .scaled_residual = true, .scaled_logits = true},
     {.type = "granitemoe", .scaled_embedding = true, .scaled_residual = true, .scaled_logits = true},
     {.type = "phi3", .turn = TURN_JOINED, .act_second = true},
-    {.type = "gpt2", .act = ACT_NEW_GELU, .qkv = QKV_SPLIT},
+    {.type = "gpt2", .narrow_softmax = true, .act = ACT_NEW_GELU, .qkv = QKV_SPLIT},
     {.type = "gpt_neox", .qkv = QKV_CHUNKED, .turn = TURN_JOINED, .two_norms = true},
     {.type = "opt", .act = ACT_RELU, .scaled_query = true},
 };
@@ -176,13 +177,68 @@ static vram_cell adapted(const block *b, vram_cell x, vram_cell result, const la
     return y;
 }
 
+/* The base's weight in the type of x: cast, or unpacked */
+static vram_cell whole_weight(const block *b, const layer_shape *l, int width)
+{
+    vram_tape *t = b->t;
+    vram_cell stored = matrix(b, l->rows, l->columns, b->pass->width, false);
+    if (b->pass->four_bit) stored = vram_op_constant(t, stored, 0, VRAM_WHAT_DEQUANTISED);
+    return vram_op_cast(t, stored, width, VRAM_WHAT_DORA_WEIGHT);
+}
+
+/* |W + BA|, row by row: BA by sending a unit matrix through the adapter; no gradient. The names live to the end of the call. */
+static void dora_norm(const block *b, const layer_shape *l, double rank, vram_cell names[4])
+{
+    vram_tape *t = b->t;
+    int width = (int)vram_format_bytes(b->pass->scenario->lora.dtype);
+    vram_size square = SIZE(b, {VRAM_SYMBOL_WIDTH, l->columns}, {VRAM_SYMBOL_COPIES, 1}, {VRAM_SYMBOL_WIDTH, l->columns});
+    vram_size low = SIZE(b, {VRAM_SYMBOL_WIDTH, l->columns}, {VRAM_SYMBOL_RANK, rank}), whole = SIZE(b, {VRAM_SYMBOL_WIDTH, l->columns}, {VRAM_SYMBOL_WIDTH, l->rows});
+    names[0] = vram_op_constant(t, vram_tape_outside(t, square, width, VRAM_WHAT_DORA_WEIGHT), width, VRAM_WHAT_DORA_WEIGHT);
+    names[1] = vram_op_linear(t, names[0], matrix(b, rank, l->columns, width, false), VRAM_NO_CELL, low, VRAM_WHAT_LORA_DOWN);
+    names[2] = vram_op_cast(t, vram_op_linear(t, names[1], matrix(b, l->rows, rank, width, false), VRAM_NO_CELL, whole, VRAM_WHAT_DORA_WEIGHT), width, VRAM_WHAT_DORA_WEIGHT);
+    names[3] = whole_weight(b, l, width);
+    vram_cell sum = vram_op_add(t, names[3], vram_op_constant(t, names[2], 0, VRAM_WHAT_DORA_WEIGHT), VRAM_WHAT_DORA_WEIGHT);
+    vram_op_mean(t, sum, SIZE(b, {VRAM_SYMBOL_WIDTH, l->rows}));
+}
+
+/* peft's DoraLinearLayer: result + (m - 1) base + m B(A(x)) scaling, m = magnitude / norm; with dropout the base runs again on what is left of x */
+static vram_cell adapted_dora(const block *b, vram_cell x, vram_cell result, const layer_shape *l, double rank)
+{
+    const vram_scenario *s = b->pass->scenario;
+    vram_tape *t = b->t;
+    int width = (int)vram_format_bytes(s->lora.dtype), narrow = vram_width(t, result);
+    vram_cell in = vram_op_cast(t, x, width, VRAM_WHAT_LORA_INPUT), names[4];
+    vram_cell left = vram_op_dropout(t, in, b->pass->gradients ? s->lora.dropout : 0, VRAM_WHAT_LORA_INPUT);
+    dora_norm(b, l, rank, names);
+    vram_cell magnitude = vram_op_constant(t, vram_tape_parameter(t, SIZE(b, {VRAM_SYMBOL_WIDTH, l->rows}), width, b->pass->gradients), 0, VRAM_WHAT_DORA_WEIGHT);
+    vram_cell down = vram_op_linear(t, left, matrix(b, rank, l->columns, width, true), VRAM_NO_CELL, wide(b, VRAM_SYMBOL_RANK, rank), VRAM_WHAT_LORA_DOWN);
+    vram_cell up = vram_op_linear(t, down, matrix(b, l->rows, rank, width, true), VRAM_NO_CELL, l->out, VRAM_WHAT_LORA_UP);
+    vram_cell base = left == in ? result : vram_op_linear(t, left, names[3], VRAM_NO_CELL, l->out, VRAM_WHAT_DORA_BASE);
+    vram_cell first = vram_op_mul_weight(t, vram_op_shift(t, magnitude, VRAM_WHAT_DORA_WEIGHT), base, VRAM_WHAT_LORA_UP);
+    vram_cell second = vram_op_constant(t, vram_op_mul_weight(t, magnitude, up, VRAM_WHAT_LORA_UP), 0, VRAM_WHAT_LORA_UP);
+    vram_cell more = vram_op_add(t, first, second, VRAM_WHAT_LORA_UP);
+    for (int i = 0; i < 4; i++) vram_tape_hold(t, names[i]);
+    vram_tape_hold(t, up);
+    vram_tape_hold(t, base);
+    vram_cell y = vram_op_cast(t, vram_op_add(t, result, more, l->what), narrow, l->what);
+    vram_tape_hold(t, in);
+    vram_tape_hold(t, x);
+    return y;
+}
+
+static vram_cell with_adapter(const block *b, vram_cell x, vram_cell y, const layer_shape *l, double rank)
+{
+    if (rank <= 0) return y;
+    return b->pass->scenario->lora.dora ? adapted_dora(b, x, y, l, rank) : adapted(b, x, y, l, rank);
+}
+
 static vram_cell linear_4bit(const block *b, vram_cell x, const layer_shape *l, double rank)
 {
     vram_tape *t = b->t;
     vram_cell in = vram_op_cast(t, x, 2, VRAM_WHAT_AUTOCAST_INPUT);
     vram_size weight = SIZE(b, {VRAM_SYMBOL_WIDTH, l->rows}, {VRAM_SYMBOL_WIDTH, l->columns});
     vram_cell y = vram_op_cast(t, vram_op_linear_4bit(t, in, weight, b->pass->scenario->weights == VRAM_FORMAT_NF4_DQ, l->out, l->what), vram_width(t, x), l->what);
-    return rank > 0 ? adapted(b, x, y, l, rank) : y;
+    return with_adapter(b, x, y, l, rank);
 }
 
 static vram_cell linear(const block *b, vram_cell x, const char *name, double rows, double columns, vram_size out, vram_what what)
@@ -193,7 +249,7 @@ static vram_cell linear(const block *b, vram_cell x, const char *name, double ro
     if (b->pass->four_bit && row != NULL && row->linear) return linear_4bit(b, x, &l, rank);
     vram_cell bias = row_of(b, name, true) != NULL ? vector(b, rows) : VRAM_NO_CELL;
     vram_cell y = vram_op_linear(b->t, x, matrix(b, rows, columns, b->pass->width, !b->pass->lora), bias, out, what);
-    return rank > 0 ? adapted(b, x, y, &l, rank) : y;
+    return with_adapter(b, x, y, &l, rank);
 }
 
 static const char *or_else(const char *name, const char *standard) { return name ? name : standard; }
@@ -284,7 +340,8 @@ static vram_cell eager(const block *b, vram_cell q, vram_cell k, vram_cell v, vr
         scaled = vram_op_constant(t, tanh, 0, VRAM_WHAT_ATTENTION_SCORES);
     }
     vram_cell sum = vram_op_masked(t, scaled, vram_stream_width(b->pass), VRAM_WHAT_ATTENTION_SCORES);
-    vram_cell probabilities = vram_op_softmax(t, vram_op_cast(t, sum, 4, VRAM_WHAT_ATTENTION_SCORES), VRAM_WHAT_ATTENTION_PROBABILITIES);
+    vram_cell wide_sum = b->style.narrow_softmax && !t->autocast ? sum : vram_op_cast(t, sum, 4, VRAM_WHAT_ATTENTION_SCORES);
+    vram_cell probabilities = vram_op_softmax(t, wide_sum, VRAM_WHAT_ATTENTION_PROBABILITIES);
     vram_cell cast = vram_op_cast(t, probabilities, vram_width(t, q), VRAM_WHAT_ATTENTION_PROBABILITIES);
     vram_tape_hold(t, sum);
     *weights = vram_op_dropout(t, cast, b->pass->attention_dropout, VRAM_WHAT_ATTENTION_PROBABILITIES);
@@ -432,8 +489,19 @@ static vram_cell router(const block *b, vram_cell x)
     return vram_op_constant(t, top, 0, VRAM_WHAT_ROUTER_WEIGHTS);
 }
 
-static vram_cell expert_matrix(const block *b, double rows, double columns)
+/* Stacked experts; peft folds their adapters into a whole new weight, W + B A, in the type of W (ParamWrapper, baddbmm) */
+static vram_cell expert_matrix(const block *b, const char *name, double rows, double columns)
 {
+    vram_factor e = {VRAM_SYMBOL_EXPERTS, (double)b->layer->ffn.experts};
+    const vram_tensor *row = row_of(b, name, false);
+    double rank = b->pass->lora && row != NULL && row->stacked ? vram_lora_rank(b->pass->scenario, b->pass->model, row) : 0;
+    int width = (int)vram_format_bytes(b->pass->scenario->lora.dtype);
+    if (rank > 0) {
+        vram_cell left = vram_tape_parameter(b->t, SIZE(b, e, {VRAM_SYMBOL_WIDTH, rows}, {VRAM_SYMBOL_RANK, rank}), width, b->pass->gradients);
+        vram_cell right = vram_tape_parameter(b->t, SIZE(b, e, {VRAM_SYMBOL_RANK, rank}, {VRAM_SYMBOL_WIDTH, columns}), width, b->pass->gradients);
+        vram_cell l = vram_op_cast(b->t, left, b->pass->width, VRAM_WHAT_LORA_DOWN), r = vram_op_cast(b->t, right, b->pass->width, VRAM_WHAT_LORA_DOWN);
+        return vram_op_matmul(b->t, l, r, SIZE(b, e, {VRAM_SYMBOL_WIDTH, rows}, {VRAM_SYMBOL_WIDTH, columns}), VRAM_WHAT_MERGED_EXPERTS);
+    }
     return vram_tape_parameter(b->t, SIZE(b, {VRAM_SYMBOL_EXPERTS, (double)b->layer->ffn.experts}, {VRAM_SYMBOL_WIDTH, rows}, {VRAM_SYMBOL_WIDTH, columns}), b->pass->width, !b->pass->lora && b->pass->gradients);
 }
 
@@ -447,10 +515,10 @@ static vram_cell experts(const block *b, vram_cell x)
     vram_size inner = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_INTERMEDIATE, m}), both_size = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_WIDTH, 2 * m}), outer = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_HIDDEN, h});
     vram_cell weights = router(b, x), half[2];
     vram_cell chosen = vram_op_gather(t, x, outer, VRAM_WHAT_EXPERT_INPUTS);
-    vram_cell both = vram_op_grouped(t, chosen, expert_matrix(b, 2 * m, h), both_size, VRAM_WHAT_GATE_UP);
+    vram_cell both = vram_op_grouped(t, chosen, expert_matrix(b, "gate_up_proj", 2 * m, h), both_size, VRAM_WHAT_GATE_UP);
     vram_op_split(t, both, 2, (const vram_size[]){inner, inner}, half);
     vram_cell product = vram_op_mul(t, activation(b, half[0]), half[1], VRAM_WHAT_GATED);
-    vram_cell each = vram_op_grouped(t, product, expert_matrix(b, h, m), outer, VRAM_WHAT_EXPERT_OUTPUTS);
+    vram_cell each = vram_op_grouped(t, product, expert_matrix(b, "down_proj", h, m), outer, VRAM_WHAT_EXPERT_OUTPUTS);
     vram_cell weighed = vram_op_mul_rows(t, each, weights, VRAM_WHAT_EXPERT_OUTPUTS);
     vram_cell ordered = vram_op_gather(t, weighed, outer, VRAM_WHAT_EXPERT_OUTPUTS);
     vram_cell sum = vram_op_sum(t, ordered, b->hidden, VRAM_WHAT_EXPERT_OUTPUTS);

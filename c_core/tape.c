@@ -333,6 +333,7 @@ vram_cell vram_op_grouped(vram_tape *t, vram_cell x, vram_cell weight, vram_size
     vram_cell in = vram_op_cast(t, x, vram_width(t, weight), VRAM_WHAT_AUTOCAST_INPUT); /* autocast does not know the kernel */
     vram_tape_op *op = begin2(t, in, weight);
     if (wants(t, op, 1)) save(t, op, in);
+    if (wants(t, op, 0)) save(t, op, weight);
     vram_cell y = output(t, op, out, vram_width(t, in), what);
     backward(t, op);
     for (int k = 1; k >= 0; k--)

@@ -33,7 +33,7 @@
     X(ATTENTION_PROJECTION, "attention_projection") X(GATE, "gate") X(UP, "up") X(ACTIVATION, "activation")             \
     X(GATED, "gated") X(MLP_OUTPUT, "mlp_output") X(DROPOUT_MASK, "dropout_mask")                                       \
     X(AUTOCAST_INPUT, "autocast_input") X(AUTOCAST_WEIGHTS, "autocast_weights")                                         \
-    X(ACTIVATION_GRADIENT, "activation_gradient") X(REDUCTION_BUFFER, "reduction_buffer") X(FUSED_QKV, "fused_qkv") X(ROUTER_WEIGHTS, "router_weights") X(EXPERT_INPUTS, "expert_inputs") X(EXPERT_OUTPUTS, "expert_outputs") X(GATE_UP, "gate_up") X(LORA_INPUT, "lora_input") X(LORA_DOWN, "lora_down")                 \
+    X(ACTIVATION_GRADIENT, "activation_gradient") X(REDUCTION_BUFFER, "reduction_buffer") X(DORA_WEIGHT, "dora_weight") X(DORA_BASE, "dora_base") X(MERGED_EXPERTS, "merged_experts") X(FUSED_QKV, "fused_qkv") X(ROUTER_WEIGHTS, "router_weights") X(EXPERT_INPUTS, "expert_inputs") X(EXPERT_OUTPUTS, "expert_outputs") X(GATE_UP, "gate_up") X(LORA_INPUT, "lora_input") X(LORA_DOWN, "lora_down")                 \
     X(LORA_UP, "lora_up") X(DEQUANTISED, "dequantised") X(LOGITS_FP32, "logits_fp32")                                   \
     X(LOG_PROBABILITIES, "log_probabilities") X(LABELS, "labels") X(QUANTISED_MOMENTS, "quantised_moments")             \
     X(SMALL_MOMENTS, "small_moments")                                                                                   \
