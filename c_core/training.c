@@ -82,10 +82,10 @@ static vram_entry *add(const trainer *r, vram_component component, vram_what wha
 }
 
 /* Blocks of the allocator are larger than the tensors in them, once for each copy of the parameters. */
-static void slack(const trainer *r, vram_component component, double copies, double bytes, unsigned phases)
+static void slack(const trainer *r, double copies, double bytes, unsigned phases)
 {
     if (r->lora || copies <= 0 || r->m->params_override > 0 || r->s->parallel.zero > 0 || r->sharding != NULL) return;
-    vram_entry *e = add(r, component, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_SOURCE_PYTORCH_ALLOCATOR, phases);
+    vram_entry *e = add(r, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_SOURCE_PYTORCH_ALLOCATOR, phases);
     if (copies > 1) vram_times(e, VRAM_SYMBOL_COPIES, copies);
     vram_times(e, VRAM_SYMBOL_BYTES, vram_model_slack(r->s, r->m, bytes));
 }
@@ -103,7 +103,7 @@ static void frozen_slack(const trainer *r)
         bytes += vram_tensor_params(t) / one * (vram_block_bytes(one * width) - one * width);
     }
     if (!packed) bytes = vram_model_slack(r->s, r->m, f->block_bytes / f->block);
-    vram_times(add(r, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_SOURCE_PYTORCH_ALLOCATOR, r->report->phases), VRAM_SYMBOL_BYTES, bytes);
+    vram_times(add(r, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_SOURCE_PYTORCH_ALLOCATOR, r->report->phases), VRAM_SYMBOL_BYTES, bytes);
 }
 
 /* -------------------------------------------------------------------------------------------------------- optimizer states -- */
@@ -158,14 +158,14 @@ static void states(const trainer *r)
         per_parameter(r, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_FIRST_MOMENT, r->params, width, 1, phases);
         per_parameter(r, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_SECOND_MOMENT, r->params, width, 1, phases);
         if (is_fsdp(r) && r->sharding->trained_slack > 0) /* small shards, each a tensor */
-            vram_times(vram_times(add(r, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_SOURCE_PYTORCH_ALLOCATOR, phases), VRAM_SYMBOL_COPIES, 2),
+            vram_times(vram_times(add(r, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_SOURCE_PYTORCH_ALLOCATOR, phases), VRAM_SYMBOL_COPIES, 2),
                        VRAM_SYMBOL_BYTES, r->sharding->trained_slack);
-        slack(r, VRAM_COMPONENT_OPTIMIZER, 2, width, phases);
+        slack(r, 2, width, phases);
         break;
     case VRAM_OPTIMIZER_SGD_MOMENTUM:
     case VRAM_OPTIMIZER_MUON:
         per_parameter(r, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_MOMENTUM, r->params, width, 1, phases);
-        slack(r, VRAM_COMPONENT_OPTIMIZER, 1, width, phases);
+        slack(r, 1, width, phases);
         break;
     case VRAM_OPTIMIZER_LION: per_parameter(r, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_MOMENTUM, r->params, 4, 1, phases); break;
     case VRAM_OPTIMIZER_LION_8BIT: eight_bit_states(r, 1); break;
@@ -269,7 +269,7 @@ static void weights(const trainer *r)
     if (!r->lora) {
         if (r->s->parallel.zero >= 3) per_parameter(r, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALL_WEIGHTS, r->params, r->width, 3, r->report->phases);
         else vram_weights(r->s, r->m, r->role, wide ? VRAM_FORMAT_FP32 : VRAM_FORMAT_BF16, r->report->phases, r->report);
-        slack(r, VRAM_COMPONENT_WEIGHTS, 1, r->width, r->report->phases);
+        slack(r, 1, r->width, r->report->phases);
         return;
     }
     int first = r->report->entries;
@@ -318,7 +318,7 @@ static void gradients(const trainer *r, const vram_replay *replay)
     if (r->s->parallel.offload != VRAM_OFFLOAD_NONE && r->sharding == NULL) return; /* they follow the optimizer's states to host memory */
     if (replay->gradients_stand) {
         per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, r->params, width, 2, gradients_stand(r) ? pass | backward | step_bit : backward | step_bit);
-        slack(r, VRAM_COMPONENT_GRADIENTS, 1, width, gradients_stand(r) ? pass | backward | step_bit : backward | step_bit);
+        slack(r, 1, width, gradients_stand(r) ? pass | backward | step_bit : backward | step_bit);
         second_gradient(r, replay->gradient_elements);
         return;
     }
@@ -327,7 +327,7 @@ static void gradients(const trainer *r, const vram_replay *replay)
     double made = floor(replay->gradient_elements / vram_max(counted, 1) * r->params), early = vram_min(made, r->params);
     second_gradient(r, made - early);
     per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, early, width, 2, backward | step_bit);
-    slack(r, VRAM_COMPONENT_GRADIENTS, 1, width, early >= r->params ? backward | step_bit : step_bit);
+    slack(r, 1, width, early >= r->params ? backward | step_bit : step_bit);
     if (r->params > early) per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, r->params - early, width, 2, step_bit);
 }
 
