@@ -105,10 +105,10 @@ WEB := $(shell find web -path web/node_modules -prune -o -type f -print 2>/dev/n
 # npm writes this file at the end of an installation; building needs fewer packages than testing
 web/node_modules/.package-lock.json: web/package-lock.json
 	@$(SAY)
-	$(Q)cd web && npm ci --omit=dev --no-audit --no-fund --loglevel=error && touch node_modules/.package-lock.json
+	$(Q)cd web && npm ci --omit=dev --no-audit --no-fund --loglevel=error >/dev/null && touch node_modules/.package-lock.json
 web/node_modules/puppeteer-core/package.json: web/package-lock.json
 	@$(SAY)
-	$(Q)cd web && npm ci --no-audit --no-fund --loglevel=error && touch node_modules/.package-lock.json node_modules/puppeteer-core/package.json
+	$(Q)cd web && npm ci --no-audit --no-fund --loglevel=error >/dev/null && touch node_modules/.package-lock.json node_modules/puppeteer-core/package.json
 # how right the estimates are, for the page to say
 build/accuracy.json: tests/cases/accuracy.py build/vram $(wildcard tests/cases/measured/*)
 	@$(SAY)
@@ -147,9 +147,9 @@ check:
 	@node tests/run.mjs
 
 FUZZ_SECONDS ?= 60
-fuzz: build/test/fuzz
-	@mkdir -p build/fuzz-corpus
-	cd build && test/fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=16384 -timeout=10 fuzz-corpus ../tests/fuzz/corpus
+export FUZZ_SECONDS
+fuzz: build/test/fuzz build/test/replay build/vram.wasm
+	@node tests/run.mjs fuzz
 
 accuracy: build/vram
 	@python3 tests/cases/accuracy.py README.md
