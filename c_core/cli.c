@@ -116,7 +116,7 @@ static void print_notes(const vram_report *r)
     for (int i = 0; i < r->notes; i++) {
         printf(i ? "      " : "\nnote: ");
         print_id(vram_name(VRAM_LIST_NOTE, (int)r->note[i].id), 0);
-        printf(" (%s:", r->note[i].path);
+        printf(r->note[i].values > 0 ? " (%s:" : " (%s", r->note[i].path);
         for (int k = 0; k < r->note[i].values; k++) {
             putchar(' ');
             print_value(r->note[i].value[k]);

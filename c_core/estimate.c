@@ -27,6 +27,29 @@ static void remarks(const vram_scenario *s, vram_report *report)
         vram_note_add(report, VRAM_NOTE_GPUS_BELOW_PRODUCT, "gpus", 2, (const double[]){(double)s->gpus, (double)product});
 }
 
+/* Settings of a training that are understood and change no entry, or not all they should: silence would be taken for "changes nothing". */
+static void not_modelled(const vram_scenario *s, vram_report *report)
+{
+    bool rl = s->task == VRAM_TASK_RL, ppo = rl && s->rl.algorithm == VRAM_ALGORITHM_PPO, megatron = vram_is_megatron(s, &s->model);
+    int loss = s->training.loss, optimizer = s->training.optimizer;
+    const struct { bool set; vram_note_id id; const char *path; } rows[] = {
+        {s->training.packing != VRAM_PACKING_NONE, VRAM_NOTE_NOT_MODELLED, "training.packing"},
+        {s->training.optimizer_in_backward != 0, VRAM_NOTE_NOT_MODELLED, "training.optimizer_in_backward"},
+        {s->training.offload_activations != 0, VRAM_NOTE_NOT_MODELLED, "training.offload_activations"},
+        {s->training.kernels == VRAM_KERNELS_FUSED && !megatron, VRAM_NOTE_NOT_MODELLED, "training.kernels"},
+        {s->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE && !megatron, VRAM_NOTE_NOT_MODELLED, "training.checkpointing"},
+        {s->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE && megatron && s->training.attention != VRAM_ATTENTION_EAGER, VRAM_NOTE_SELECTIVE_DROPS_NOTHING, "training.checkpointing"},
+        {loss == VRAM_LOSS_INPLACE || loss == VRAM_LOSS_CHUNKED || (loss != VRAM_LOSS_FULL && (ppo || megatron)), VRAM_NOTE_NOT_MODELLED, "training.loss"},
+        {optimizer == VRAM_OPTIMIZER_GALORE, VRAM_NOTE_GALORE_STATES, "training.optimizer"},
+        {optimizer == VRAM_OPTIMIZER_LOMO, VRAM_NOTE_LOMO_GRADIENTS, "training.optimizer"},
+        {optimizer == VRAM_OPTIMIZER_MUON, VRAM_NOTE_MUON_MOMENTUM, "training.optimizer"},
+        {rl && s->rl.group_size > 1, VRAM_NOTE_GROUP_WITHIN_BATCH, "rl.group_size"},
+        {rl && !ppo && s->rl.forward_batch != s->training.micro_batch, VRAM_NOTE_NOT_MODELLED, "rl.forward_batch"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].set) vram_note_add(report, rows[i].id, rows[i].path, 0, NULL);
+}
+
 bool vram_estimate(const vram_scenario *s, const vram_gpu *gpus, int gpu_count, vram_report *report, vram_error *error)
 {
     memset(report, 0, offsetof(vram_report, entry));
@@ -38,6 +61,7 @@ bool vram_estimate(const vram_scenario *s, const vram_gpu *gpus, int gpu_count, 
     else vram_rl(s, report);
     vram_gpu_overheads(s, report);
     remarks(s, report);
+    if (s->task != VRAM_TASK_INFERENCE) not_modelled(s, report);
     if (!vram_ledger_close(report, error)) return false;
     report->cluster_bytes = report->peak_bytes * (double)s->gpus;
     if (!(report->cluster_bytes < VRAM_LARGEST)) return vram_fail(error, VRAM_ERROR_TOO_LARGE, "gpus", report->cluster_bytes, 0, VRAM_LARGEST - 1);

@@ -164,6 +164,32 @@ await test('nothing outside the allocator is left when overheads are off', () =>
   }
 })
 
+await test('settings: a choice that changes nothing says so, and what is said to change nothing does not', () => {
+  const silent = new Map([ // these may change nothing, and need not be excused
+    ['training.attention', 'sdpa takes the flash kernels where it can'], ['training.dropout', 'only where the model has dropout'], ['weights', 'as wide as others'],
+    ['training.optimizer_impl', 'AdamW only'], ['training.gradients', 'of the same width'], ['training.optimizer_states', 'of the same width'], ['lora.dtype', 'of the same width'],
+    ['rl.critic', 'its default'], ['rl.reference', 'its default'], ['rl.reward', 'its default'], ['lora.prepare_kbit', 'four-bit weights only'], ['training.autocast', 'of the same width'],
+    ['rl.share_weights', 'colocated engines only'], ['rl.offload_idle', 'with other models only'], ['parallel.sequence', 'with tensor parallelism only'], ['parallel.engine', 'on several GPUs'],
+    ['parallel.zero', 'on several GPUs'], ['training.clip', 'in place'], ['kv_cache', 'of the same width']])
+  const ledger = report => JSON.stringify([report.entries, report.phases])
+  for (const task of ['training', 'rl']) for (const method of ['full', 'lora']) for (const engine of ['plain', 'megatron']) {
+    const base = { task, model: 'llama-3.1-8b', training: { method }, parallel: { engine, tensor: engine === 'megatron' ? 2 : 1 } }
+    const before = ok(base)
+    for (const field of fields.filter(f => /^(training|rl|lora)\./.test(f.path) && ['enum', 'boolean'].includes(f.type) || ['rl.group_size', 'rl.forward_batch'].includes(f.path))) {
+      const at = path => path.split('.').reduce((o, k) => o?.[k], before.scenario)
+      if (!(field.when ?? []).every(w => w.values.includes(at(w.path)))) continue
+      for (const v of field.values ?? (field.type === 'boolean' ? [true] : [7])) {
+        if (v === at(field.path)) continue
+        const report = ask(patched(base, { [field.path]: v }))
+        if (report.error) continue
+        const same = ledger(report) === ledger(before), said = report.notes.some(n => n.path === field.path)
+        if (report.notes.some(n => n.path === field.path && n.id === 'not_modelled')) assert.ok(same, `${field.path} = ${v} is modelled: its note is out of date`)
+        assert.ok(!same || said || silent.has(field.path), `${task} ${method} ${engine}: ${field.path} = ${v} changes nothing and says nothing`)
+      }
+    }
+  }
+})
+
 await test('a key\'s place in the text changes nothing', () => {
   const turned = v => v && typeof v === 'object' && !Array.isArray(v) ? Object.fromEntries(Object.entries(v).reverse().map(([k, x]) => [k, turned(x)])) : v
   for (const p of presets.scenarios) {

@@ -29,7 +29,7 @@ export function errorText(error) {
 
 export function noteText(note) {
   const vars = Object.fromEntries((note.values ?? []).map((v, i) => [String(i), readable(v)]));
-  return word('note', note.id, vars);
+  return word('note', note.id, { ...vars, field: note.path ? fieldLabel(note.path) : '' });
 }
 
 export function noticeText(notice) {
