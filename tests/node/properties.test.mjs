@@ -168,7 +168,7 @@ await test('settings: a choice that changes nothing says so, and what is said to
   const silent = new Map([ // these may change nothing, and need not be excused
     ['training.attention', 'sdpa takes the flash kernels where it can'], ['training.dropout', 'only where the model has dropout'], ['weights', 'as wide as others'],
     ['training.optimizer_impl', 'AdamW only'], ['training.gradients', 'of the same width'], ['training.optimizer_states', 'of the same width'], ['lora.dtype', 'of the same width'],
-    ['rl.critic', 'its default'], ['rl.reference', 'its default'], ['rl.reward', 'its default'], ['lora.prepare_kbit', 'four-bit weights only'], ['training.autocast', 'of the same width'],
+    ['training.kernels', 'Megatron\'s are fused already'], ['training.precision', 'of adapters weights and lora.dtype decide'], ['rl.critic', 'its default'], ['rl.reference', 'its default'], ['rl.reward', 'its default'], ['lora.prepare_kbit', 'four-bit weights only'], ['training.autocast', 'of the same width'],
     ['rl.share_weights', 'colocated engines only'], ['rl.offload_idle', 'with other models only'], ['parallel.sequence', 'with tensor parallelism only'], ['parallel.engine', 'on several GPUs'],
     ['parallel.zero', 'on several GPUs'], ['training.clip', 'in place'], ['kv_cache', 'of the same width']])
   const ledger = report => JSON.stringify([report.entries, report.phases])
