@@ -1,6 +1,7 @@
 /* scenario.c -- defaults that depend on other fields, and contradictions between fields. */
 #include "core.h"
 
+#include <math.h>
 #include <stddef.h>
 
 static void set(int *field, int value) { if (*field < 0) *field = value; }
@@ -55,6 +56,15 @@ static int64_t most_experts(const vram_model *model)
 
 enum { MOST_GPUS = 1048576 }; /* as the field allows; a product of degrees may say more */
 
+/* The value is named as it was given, not by its place in our list */
+static bool conflict(vram_error *error, const char *path, vram_list list, int value)
+{
+    const char *name = vram_name(list, value);
+    vram_fail(error, VRAM_ERROR_CONFLICT, path, NAN, 1, 0);
+    for (size_t i = 0; name[i] && i + 1 < sizeof error->text; i++) error->text[i] = name[i];
+    return false;
+}
+
 /* Only what cannot mean anything is refused; what is merely unwise becomes a note elsewhere. */
 static bool contradictions(const vram_scenario *s, vram_error *error)
 {
@@ -67,9 +77,9 @@ static bool contradictions(const vram_scenario *s, vram_error *error)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].wrong) return vram_fail(error, VRAM_ERROR_RANGE, rows[i].path, rows[i].value, rows[i].min, rows[i].max);
     if (s->task == VRAM_TASK_RL && s->rl.reference.kind == VRAM_ROLE_MODEL_ADAPTER && s->training.method != VRAM_METHOD_LORA)
-        return vram_fail(error, VRAM_ERROR_CONFLICT, "rl.reference", 0, 1, 0);
+        return conflict(error, "rl.reference", VRAM_LIST_ROLE_MODEL, VRAM_ROLE_MODEL_ADAPTER);
     if (s->task == VRAM_TASK_INFERENCE && s->engine == VRAM_ENGINE_LLAMA_CPP && (s->kv_cache == format("fp8") || s->kv_cache == format("int8")))
-        return vram_fail(error, VRAM_ERROR_CONFLICT, "kv_cache", 0, 1, 0); /* ggml has neither */
+        return conflict(error, "kv_cache", VRAM_LIST_FORMAT, s->kv_cache); /* ggml has neither */
     return true;
 }
 

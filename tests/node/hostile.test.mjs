@@ -20,6 +20,7 @@ function judge(row, text) {
   assert.ok(row.code.includes(error.code), `code ${error.code} ${error.path}, expected ${row.code}`)
   assert.equal(typeof error.path, 'string')
   if (row.path && error.code !== 'syntax') assert.ok(error.path === row.path || error.path.startsWith(`${row.path}[`), `path ${error.path}, expected ${row.path}`)
+  if (row.value !== undefined) assert.equal(error.value, row.value)
   if (row.range) assert.ok(typeof error.min === 'number' && typeof error.max === 'number' && error.min <= error.max, JSON.stringify(error))
 }
 
