@@ -95,9 +95,12 @@ static vram_cell normalised(const block *b, vram_cell x, vram_size rows, vram_ce
     return vram_op_mul_rows(t, x, scale, VRAM_WHAT_NORMALISED);
 }
 
+static bool fused_kernels(const block *b) { return b->pass->scenario->training.kernels == VRAM_KERNELS_FUSED; }
+
 static vram_cell rms_norm(const block *b, vram_cell x, vram_size rows, double width)
 {
     vram_tape *t = b->t;
+    if (fused_kernels(b)) return vram_op_fused_norm(t, x, vector(b, width), rows, b->style.norm == NORM_LLAMA, VRAM_WHAT_NORM_OUTPUT);
     int narrow = vram_width(t, x);
     vram_cell mean, y, in = vram_op_cast(t, x, 4, VRAM_WHAT_NORM_INPUT), normed = normalised(b, in, rows, &mean), weight = vector(b, width);
     switch (b->style.norm) {
@@ -260,6 +263,7 @@ static const char *or_else(const char *name, const char *standard) { return name
 static vram_cell rotary(const block *b, vram_cell x, double heads, double head_dim, vram_what what)
 {
     vram_tape *t = b->t;
+    if (fused_kernels(b)) return vram_op_in_place(t, x, what);
     int table = vram_stream_width(b->pass);
     vram_size half = heads_wide(b, VRAM_SYMBOL_HEADS, heads, head_dim / 2);
     vram_cell first = vram_op_constant(t, x, table, VRAM_WHAT_ROTARY);
@@ -382,7 +386,7 @@ static void separate_qkv(const block *b, vram_cell x, vram_cell qkv[3])
     const vram_names *n = &b->pass->model->names;
     vram_tape *t = b->t;
     double h = (double)b->pass->model->hidden, heads = (double)a->heads, kv = (double)a->kv_heads, d = (double)a->head_dim, v = (double)a->v_head_dim;
-    bool ordered = b->pass->model->position == VRAM_POSITION_ROTARY || b->pass->scenario->training.attention == VRAM_ATTENTION_EAGER;
+    bool ordered = (b->pass->model->position == VRAM_POSITION_ROTARY && !fused_kernels(b)) || b->pass->scenario->training.attention == VRAM_ATTENTION_EAGER;
     bool each = a->qk_norm != VRAM_QK_NORM_NONE && a->qk_norm != VRAM_QK_NORM_WIDTH, width = a->qk_norm == VRAM_QK_NORM_WIDTH;
     vram_size kv_size = heads_wide(b, VRAM_SYMBOL_KV_HEADS, kv, d);
     for (int i = 0; i < 2; i++) {
@@ -449,6 +453,7 @@ static vram_cell activation(const block *b, vram_cell x)
 
 static vram_cell gated(const block *b, vram_cell gate, vram_cell up)
 {
+    if (fused_kernels(b)) return vram_op_fused_gate(b->t, gate, up, VRAM_WHAT_GATED);
     vram_cell active = activation(b, gate);
     return b->style.act_second ? vram_op_mul(b->t, up, active, VRAM_WHAT_GATED) : vram_op_mul(b->t, active, up, VRAM_WHAT_GATED);
 }
@@ -467,6 +472,9 @@ static vram_cell dense(const block *b, vram_cell x, double f, bool fused, const 
         vram_cell both = linear(b, x, gate_up, 2 * f, h, SIZE(b, ROWS(b), {VRAM_SYMBOL_COPIES, 2}, {VRAM_SYMBOL_INTERMEDIATE, f}), VRAM_WHAT_GATE_UP), half[2];
         vram_op_split(t, both, 2, (const vram_size[]){inner, inner}, half);
         product = gated(b, half[0], half[1]);
+    } else if (fused_kernels(b)) {
+        vram_cell gate = linear(b, x, or_else(n->gate, "gate_proj"), f, h, inner, VRAM_WHAT_GATE);
+        product = vram_op_fused_gate(t, gate, linear(b, x, or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP), VRAM_WHAT_GATED);
     } else {
         vram_cell gate = linear(b, x, or_else(n->gate, "gate_proj"), f, h, inner, VRAM_WHAT_GATE), active = activation(b, gate);
         product = vram_op_mul(t, active, linear(b, x, or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP), VRAM_WHAT_GATED);
@@ -686,7 +694,8 @@ void vram_block_head(const vram_pass *pass, vram_tape *t)
     vram_cell ids = vram_tape_outside(t, b.rows, 8, VRAM_WHAT_INPUT_IDS);
     vram_cell wide_logits = vram_op_cast(t, logits, 4, VRAM_WHAT_LOGITS_FP32);
     vram_cell labels = vram_op_constant(t, ids, 8, VRAM_WHAT_LABELS);
-    vram_op_cross_entropy(t, wide_logits, labels);
+    if (pass->scenario->training.loss == VRAM_LOSS_INPLACE) vram_op_cross_entropy_over(t, wide_logits, labels);
+    else vram_op_cross_entropy(t, wide_logits, labels);
     vram_tape_hold(t, last);
     t->cell[logits].last_use = vram_caller_keeps_logits(pass->scenario) ? (short)-1 : (short)(t->ops - 1);
     finish(&b, VRAM_NO_CELL);

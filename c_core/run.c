@@ -168,7 +168,8 @@ static void node(vram_tape *t, vram_run *r, const vram_tape_op *op)
         const vram_tape_step *s = &t->step[i];
         if (s->code == VRAM_STEP_MAKE) alloc(t, r, s->cell);
         else if (s->code == VRAM_STEP_FREE) vram_run_release(t, r, s->cell);
-        else if (s->code == VRAM_STEP_PASS) {
+        else if (s->code == VRAM_STEP_PASS || s->code == VRAM_STEP_PASS_VIEW) {
+            if (s->code == VRAM_STEP_PASS_VIEW) r->view[own] = true;
             given[s->input] = own;
             r->holders[own]++;
         } else {

@@ -706,6 +706,58 @@ vram_cell vram_op_efficient(vram_tape *t, vram_cell q, vram_cell k, vram_cell v,
     return y;
 }
 
+/* Saves x and one number a row. The gradient of x takes the place of that of the output; the weight's is summed by 108 multiprocessors apart.
+ * Source: liger_kernel/ops/rms_norm.py */
+vram_cell vram_op_fused_norm(vram_tape *t, vram_cell x, vram_cell weight, vram_size rows, bool in_place, vram_what what)
+{
+    vram_tape_op *op = begin2(t, x, weight);
+    double width = t->shape[t->cell[weight].shape].elements;
+    save(t, op, x);
+    vram_cell y = output(t, op, t->cell[x].shape, vram_width(t, x), what), scale = cell(t, rows, 4, VRAM_WHAT_NORM_STATISTICS);
+    make(t, scale);
+    save_output(t, op, scale);
+    backward(t, op);
+    if (op->grad) {
+        vram_cell parts = scratch(t, bytes_size(t, 108 * width * 4), 1, VRAM_WHAT_REDUCTION_BUFFER);
+        make(t, parts);
+        if (in_place && wants(t, op, 0)) step(t, VRAM_STEP_PASS_VIEW, 0, VRAM_NO_CELL);
+        else if (wants(t, op, 0)) step(t, VRAM_STEP_GIVE_VIEW, 0, make_gradient(t, x, vram_width(t, x)));
+        if (wants(t, op, 1)) give(t, 1, make_gradient(t, weight, vram_width(t, weight)));
+        drop(t, parts);
+    }
+    end(t, op);
+    return y;
+}
+
+/* act(gate) * up: saves both, and writes their gradients over them. Source: liger_kernel/ops/swiglu.py, geglu.py */
+vram_cell vram_op_fused_gate(vram_tape *t, vram_cell gate, vram_cell up, vram_what what)
+{
+    vram_tape_op *op = begin2(t, gate, up);
+    save(t, op, gate);
+    save(t, op, up);
+    vram_cell y = output(t, op, t->cell[gate].shape, vram_width(t, gate), what);
+    backward(t, op);
+    for (int k = 0; k < 2; k++) {
+        if (!wants(t, op, k)) continue;
+        vram_cell g = gradient_like(t, op->in[k], vram_width(t, op->in[k]));
+        drop(t, t->cell[op->in[k]].base);
+        make(t, g);
+        give(t, k, g);
+    }
+    end(t, op);
+    return y;
+}
+
+vram_cell vram_op_in_place(vram_tape *t, vram_cell x, vram_what what)
+{
+    vram_tape_op *op = begin1(t, x);
+    vram_cell y = output_view(t, op, x, t->cell[x].shape, what);
+    backward(t, op);
+    if (op->grad) pass(t, 0);
+    end(t, op);
+    return y;
+}
+
 /* log_softmax of fp32 logits is saved; backward makes the gradient of the picked words (zeros, all words), then that of the logits. */
 vram_cell vram_op_cross_entropy(vram_tape *t, vram_cell logits, vram_cell labels)
 {

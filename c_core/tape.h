@@ -40,7 +40,8 @@ typedef enum {
     VRAM_STEP_MAKE, VRAM_STEP_FREE,
     VRAM_STEP_GIVE,           /* the cell, already made, is the gradient of input `input` */
     VRAM_STEP_GIVE_VIEW,      /* the same, but a view: two of them are added into a third tensor, not into one of them */
-    VRAM_STEP_PASS            /* the gradient of the output is that of the input */
+    VRAM_STEP_PASS,           /* the gradient of the output is that of the input */
+    VRAM_STEP_PASS_VIEW       /* the same, written over by a kernel of its own: no tensor to add into */
 } vram_step_code;
 typedef struct { unsigned char code, input; vram_cell cell; } vram_tape_step;
 
@@ -118,6 +119,10 @@ typedef struct {
 } vram_flash_sizes;
 vram_cell vram_op_efficient(vram_tape *t, vram_cell q, vram_cell k, vram_cell v, const vram_flash_sizes *sizes);
 vram_cell vram_op_flash(vram_tape *t, vram_cell q, vram_cell k, vram_cell v, const vram_flash_sizes *sizes);
+/* Liger's kernels: one saved input a norm; gradients written over what was saved, or over their own gradient */
+vram_cell vram_op_fused_norm(vram_tape *t, vram_cell x, vram_cell weight, vram_size rows, bool in_place, vram_what what);
+vram_cell vram_op_fused_gate(vram_tape *t, vram_cell gate, vram_cell up, vram_what what);
+vram_cell vram_op_in_place(vram_tape *t, vram_cell x, vram_what what);
 vram_cell vram_op_cross_entropy(vram_tape *t, vram_cell logits, vram_cell labels);
 void vram_tape_mark(vram_tape *t);
 void vram_tape_leave(vram_tape *t);
