@@ -57,8 +57,8 @@ void vram_allocator_give(vram_allocator *a, double block)
 /* A block for a tensor alone, from a fresh segment */
 double vram_block_bytes(double bytes)
 {
-    vram_allocator fresh = {0};
-    return bytes < 10 * MIB ? vram_round_up(bytes, 512) : vram_allocator_take(&fresh, bytes);
+    double size = vram_round_up(bytes, 512), segment = vram_round_up(size, 2 * MIB);
+    return size < 10 * MIB || segment - size > MIB ? size : segment; /* a rest above 1 MiB is cut off */
 }
 
 /* ------------------------------------------------------------------------------------------------------ a whole model -- */
