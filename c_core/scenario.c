@@ -60,7 +60,7 @@ enum { MOST_GPUS = 1048576 }; /* as the field allows; a product of degrees may s
 static bool conflict(vram_error *error, const char *path, vram_list list, int value)
 {
     const char *name = vram_name(list, value);
-    vram_fail(error, VRAM_ERROR_CONFLICT, path, NAN, 1, 0);
+    vram_fail(error, VRAM_ERROR_CONFLICT, path, VRAM_NO_NUMBER, 1, 0);
     for (size_t i = 0; name[i] && i + 1 < sizeof error->text; i++) error->text[i] = name[i];
     return false;
 }
