@@ -458,6 +458,13 @@ bool vram_architecture(vram_model *model, vram_error *error)
     return fits(model, error);
 }
 
+bool vram_model_is(const vram_model *model, const char *const types[])
+{
+    for (int i = 0; types[i]; i++)
+        if (strcmp(model->model_type, types[i]) == 0) return true;
+    return false;
+}
+
 double vram_tensor_params(const vram_tensor *tensor)
 {
     return (double)tensor->layers * (double)tensor->copies * ((double)tensor->rows * (double)tensor->columns);

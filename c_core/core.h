@@ -45,6 +45,8 @@ vram_rule *vram_rule_times(vram_rule *rule, vram_symbol symbol, double value);
 
 /* ---- architecture.c ---- */
 
+/* Is the model of one of these types? The list ends with NULL. */
+bool vram_model_is(const vram_model *model, const char *const types[]);
 /* parameters of one row of the table, over all its layers and copies */
 double vram_tensor_params(const vram_tensor *tensor);
 /* LoRA values that `scenario.lora` adds to this model (lora.c), all layers */

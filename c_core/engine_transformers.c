@@ -169,19 +169,12 @@ static void attention_core(stage *s, const vram_attention *a, double heads, doub
     if (k >= 0) drop(s, k);
 }
 
-static bool is(const vram_model *m, const char *const types[])
-{
-    for (int i = 0; types[i]; i++)
-        if (strcmp(m->model_type, types[i]) == 0) return true;
-    return false;
-}
-
 /* Queries and keys turned. Cohere and ERNIE compute in fp32; Cohere makes fp32 copies of both first, and all of it in them. Returns the keys. */
 static int turn(stage *s, const vram_model *m, double q, double k, int *turned_q)
 {
     static const char *const copies[] = {"cohere", "cohere2", NULL}, *const products[] = {"ernie4_5", "ernie4_5_moe", "olmo", "olmo2", "olmo3", NULL};
-    bool copied = is(m, copies);
-    double bytes = copied || is(m, products) ? 4 : s->bytes, own = s->bytes;
+    bool copied = vram_model_is(m, copies);
+    double bytes = copied || vram_model_is(m, products) ? 4 : s->bytes, own = s->bytes;
     int copy_q = copied ? make32(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, q) : -1, copy_k = copied ? make32(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, k) : -1;
     if (copied) s->bytes = 4;
     *turned_q = rotary(s, q, bytes);
@@ -357,7 +350,7 @@ static int feed_forward(stage *s, const vram_model *m, const vram_ffn *f)
 {
     if (f->type == VRAM_FFN_NONE) return make(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
     static const char *const shared_first[] = {"qwen2_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", NULL};
-    int out = -1, early = f->experts > 0 && f->shared_width > 0 && is(m, shared_first) ? dense_mlp(s, m, f, (double)f->shared_width) : -1;
+    int out = -1, early = f->experts > 0 && f->shared_width > 0 && vram_model_is(m, shared_first) ? dense_mlp(s, m, f, (double)f->shared_width) : -1;
     if (f->experts > 0) out = experts(s, m, f);
     if (early >= 0) {
         make(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);

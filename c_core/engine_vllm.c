@@ -34,13 +34,6 @@ static vllm open_vllm(const vram_scenario *s)
     return v;
 }
 
-static bool is(const vram_model *m, const char *const types[])
-{
-    for (int i = 0; types[i]; i++)
-        if (strcmp(m->model_type, types[i]) == 0) return true;
-    return false;
-}
-
 static vram_entry *add(vram_report *report, vram_component component, vram_what what, vram_certainty kind, unsigned phases)
 {
     return vram_add(report, VRAM_ROLE_MODEL, component, what, kind, VRAM_SOURCE_VLLM, phases);
@@ -72,7 +65,7 @@ static void extra_weights(const vllm *v, vram_report *report)
     vram_times(vram_times(vram_times(vram_times(e, VRAM_SYMBOL_COPIES, m->tied ? 1 : 2), VRAM_SYMBOL_ROWS, vram_ceil_div(pad, v->ranks)), VRAM_SYMBOL_HIDDEN, v->h), VRAM_SYMBOL_BYTES_PER_PARAMETER, v->b);
     for (int k = 0; k < m->kinds && m->position == VRAM_POSITION_ROTARY; k++) {
         const vram_attention *a = &m->kind[k].attention;
-        int local = a->window > 0 && is(m, local_tables);
+        int local = a->window > 0 && vram_model_is(m, local_tables);
         if (rotary_width(a) > width[local]) width[local] = rotary_width(a), tables[local] = 1;
         if (a->type != VRAM_MIXER_MLA || !quantised) continue;
         double layers = 0;
@@ -219,7 +212,7 @@ static double hidden_copies(const vllm *v)
     static const char *const five[] = {"gemma", "gemma2", "gemma3", "gemma3_text", "gemma3n", "gemma3n_text", "gemma4", "gemma4_text", "gemma4_unified_text", "cohere2", "qwen3_5", "qwen3_5_text",
                                        "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_next", "granitemoehybrid", NULL};
     if (v->graphs && !v->v0) return 3; /* compiled: the others are fused away */
-    return is(v->m, four) ? 4 : is(v->m, five) ? 5 : 3;
+    return vram_model_is(v->m, four) ? 4 : vram_model_is(v->m, five) ? 5 : 3;
 }
 
 /* Input and output of the activation; models that vLLM runs through transformers' own modules write some activations out in several
@@ -227,9 +220,9 @@ static double hidden_copies(const vllm *v)
 static forward plain_mlp(const vllm *v, double width, bool parallel)
 {
     static const char *const three[] = {"bloom", "gptj", "falcon", "mpt", NULL}, *const six[] = {"gpt2", NULL}, *const four_inside[] = {"phi", NULL}, *const three_inside[] = {"arcee", NULL};
-    double hidden = is(v->m, three) ? 3 : is(v->m, six) ? 6 : 4;
+    double hidden = vram_model_is(v->m, three) ? 3 : vram_model_is(v->m, six) ? 6 : 4;
     if (v->graphs && !v->v0) return (forward){width, parallel ? 5 : 4, VRAM_WHAT_MLP_ACTIVATIONS, 0};
-    return (forward){(is(v->m, four_inside) ? 4 : is(v->m, three_inside) ? 3 : 2) * width, hidden, VRAM_WHAT_MLP_ACTIVATIONS, 0};
+    return (forward){(vram_model_is(v->m, four_inside) ? 4 : vram_model_is(v->m, three_inside) ? 3 : 2) * width, hidden, VRAM_WHAT_MLP_ACTIVATIONS, 0};
 }
 
 static forward mlp_of(const vllm *v, const vram_layer *l, double width)
@@ -237,7 +230,7 @@ static forward mlp_of(const vllm *v, const vram_layer *l, double width)
     static const char *const split_late[] = {"glm", NULL}; /* gate and up are halves of one tensor that is kept */
     double i = vram_ceil_div(width, v->ranks);
     if (l->ffn.type == VRAM_FFN_PLAIN) return plain_mlp(v, i, l->parallel);
-    if (is(v->m, split_late)) return (forward){4 * i, 4, VRAM_WHAT_MLP_ACTIVATIONS, 0};
+    if (vram_model_is(v->m, split_late)) return (forward){4 * i, 4, VRAM_WHAT_MLP_ACTIVATIONS, 0};
     return (forward){3 * i, hidden_copies(v), VRAM_WHAT_MLP_ACTIVATIONS, 0};
 }
 
@@ -258,7 +251,7 @@ static forward attention_of(const vllm *v, const vram_attention *a)
         return (forward){heads * (double)(a->qk_nope_head_dim + a->qk_rope_head_dim) + 4 * r + rope + heads * (double)a->v_head_dim + 2 * (double)a->q_lora_rank, 2,
                          VRAM_WHAT_ATTENTION_ACTIVATIONS, latent_context(v, a)};
     }
-    if (is(v->m, rotates_in_fp32)) /* through transformers' modules: q k v, normed q and k, turned q and three of k in fp32, the tables */
+    if (vram_model_is(v->m, rotates_in_fp32)) /* through transformers' modules: q k v, normed q and k, turned q and three of k in fp32, the tables */
         return (forward){q + 2 * kv + normed + 2 * q + 6 * kv + 4 * (double)a->head_dim, normed > 0 ? 2 : 3, VRAM_WHAT_ATTENTION_ACTIVATIONS, 0};
     if (a->output_gate) q *= 2;
     return (forward){2 * q + 2 * kv + normed, 3, VRAM_WHAT_ATTENTION_ACTIVATIONS, 0};

@@ -31,11 +31,17 @@ vram_entry *vram_add(vram_report *report, vram_role role, vram_component compone
     return entry;
 }
 
+/* One factor more in a product; past the last place it joins the last factor, so that the product stays what is shown. */
+static void multiply(int *factors, vram_factor factor[], double *bytes, vram_symbol symbol, double value)
+{
+    if (*factors < VRAM_MAX_FACTORS) factor[(*factors)++] = (vram_factor){symbol, value};
+    else factor[VRAM_MAX_FACTORS - 1].value *= value;
+    *bytes *= value;
+}
+
 vram_entry *vram_times(vram_entry *entry, vram_symbol symbol, double value)
 {
-    if (entry->factors < VRAM_MAX_FACTORS) entry->factor[entry->factors++] = (vram_factor){symbol, value};
-    else entry->factor[VRAM_MAX_FACTORS - 1].value *= value;
-    entry->bytes *= value;
+    multiply(&entry->factors, entry->factor, &entry->bytes, symbol, value);
     return entry;
 }
 
@@ -48,9 +54,7 @@ vram_rule *vram_rule_add(vram_report *report, vram_rule_id id)
 
 vram_rule *vram_rule_times(vram_rule *rule, vram_symbol symbol, double value)
 {
-    if (rule->factors < VRAM_MAX_FACTORS) rule->factor[rule->factors++] = (vram_factor){symbol, value};
-    else rule->factor[VRAM_MAX_FACTORS - 1].value *= value;
-    rule->bytes *= value;
+    multiply(&rule->factors, rule->factor, &rule->bytes, symbol, value);
     return rule;
 }
 

@@ -287,15 +287,8 @@ vram_cell vram_op_join(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vr
     return y;
 }
 
-vram_cell vram_op_repeat(vram_tape *t, vram_cell x, vram_size out, vram_what what)
-{
-    vram_tape_op *op = begin1(t, x);
-    vram_cell y = output(t, op, out, vram_width(t, x), what);
-    backward(t, op);
-    if (op->grad) give(t, 0, make_gradient(t, x, vram_width(t, x)));
-    end(t, op);
-    return y;
-}
+/* The gradient, a sum, is made in one piece as that of gathered rows. */
+vram_cell vram_op_repeat(vram_tape *t, vram_cell x, vram_size out, vram_what what) { return vram_op_gather(t, x, out, what); }
 
 /* ------------------------------------------------------------------------------------------------------ matrix products -- */
 
@@ -468,22 +461,6 @@ vram_cell vram_op_mul_weight(vram_tape *t, vram_cell weight, vram_cell x, vram_w
     backward(t, op);
     if (wants(t, op, 1)) give(t, 1, make_gradient(t, x, width));
     weight_gradient(t, op, 0, x, width);
-    end(t, op);
-    return y;
-}
-
-vram_cell vram_op_add_weight(vram_tape *t, vram_cell x, vram_cell weight, vram_what what)
-{
-    vram_tape_op *op = begin2(t, x, weight);
-    vram_cell y = output(t, op, t->cell[x].shape, widest(t, x, weight), what);
-    backward(t, op);
-    if (wants(t, op, 1)) {
-        vram_cell sum = gradient_like(t, weight, vram_width(t, weight));
-        make(t, sum);
-        staging(t, x, sum);
-        give(t, 1, sum);
-    }
-    if (wants(t, op, 0)) pass(t, 0);
     end(t, op);
     return y;
 }

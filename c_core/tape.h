@@ -90,7 +90,6 @@ vram_cell vram_op_add(vram_tape *t, vram_cell a, vram_cell b, vram_what what);
 vram_cell vram_op_mul(vram_tape *t, vram_cell a, vram_cell b, vram_what what);
 vram_cell vram_op_mul_rows(vram_tape *t, vram_cell x, vram_cell rows, vram_what what);   /* one number a row */
 vram_cell vram_op_mul_weight(vram_tape *t, vram_cell weight, vram_cell x, vram_what what); /* a vector of parameters */
-vram_cell vram_op_add_weight(vram_tape *t, vram_cell x, vram_cell weight, vram_what what);
 vram_cell vram_op_constant(vram_tape *t, vram_cell x, int width, vram_what what);        /* times or plus something without a gradient */
 vram_cell vram_op_masked(vram_tape *t, vram_cell x, int width, vram_what what);          /* plus a mask of its own type */
 vram_cell vram_op_shift(vram_tape *t, vram_cell x, vram_what what);                      /* plus a number */

@@ -290,12 +290,12 @@ static bool gradients_stand(const trainer *r)
     return r->s->training.gradient_accumulation > 1 || r->gradient_width > r->width;
 }
 
-/* Parameters of the table, whatever the model declares; at least 1. */
+/* Parameters of the table, whatever the model declares */
 static double counted_params(const vram_model *m)
 {
     double sum = 0;
     for (int i = 0; i < m->tensors; i++) sum += m->tensor[i].buffer ? 0 : vram_tensor_params(&m->tensor[i]);
-    return vram_max(sum, 1);
+    return sum;
 }
 
 /* Embedding and head in one table: backward makes a gradient of each, and adds them when it has come to the embedding. */

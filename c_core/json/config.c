@@ -552,10 +552,10 @@ static const family *like_llama(reader *r)
     const char *which;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         const cJSON *item = find(r->inner, others[i], &which);
-        if (item && !cJSON_IsFalse(item)) config_fail(r, VRAM_ERROR_UNSUPPORTED, others[i], (double)NAN, 1, 0);
+        if (item && !cJSON_IsFalse(item)) config_fail(r, VRAM_ERROR_UNSUPPORTED, others[i], VRAM_NO_NUMBER, 1, 0);
     }
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++)
-        if (!find(r->inner, needs[i], &which)) config_fail(r, VRAM_ERROR_MISSING, needs[i], (double)NAN, 1, 0);
+        if (!find(r->inner, needs[i], &which)) config_fail(r, VRAM_ERROR_MISSING, needs[i], VRAM_NO_NUMBER, 1, 0);
     for (size_t i = 0; r->failed && r->model->model_type[i] && i + 1 < sizeof r->error->text; i++) r->error->text[i] = r->model->model_type[i];
     r->model->counted_as_llama = true;
     return family_find("llama");

@@ -46,5 +46,3 @@ export function keyed(parent, items, keyOf, make, update, after = null) {
   for (const [key, node] of old) if (!next.has(key)) node.remove();
   parent.keyedNodes = next;
 }
-
-export const reducedMotion = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
