@@ -336,7 +336,7 @@ await test(`${name}: embedded in a sandboxed frame of another origin: the result
     const state = await inside.evaluate(() => {
       const visible = n => Boolean(n && n.getClientRects().length)
       return { origin: self.origin, peak: Number(document.querySelector('#sentence [data-bytes]').dataset.bytes), form: visible(document.getElementById('form')),
-        sentence: visible(document.getElementById('sentence')), full: document.querySelector('a.full-link')?.href, seen: visible(document.querySelector('a.full-link')),
+        sentence: visible(document.getElementById('sentence')), full: document.querySelector('a.full')?.href, seen: visible(document.querySelector('a.full')),
         wide: document.documentElement.scrollWidth - document.documentElement.clientWidth }
     })
     assert.equal(state.origin, 'null')
