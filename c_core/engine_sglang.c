@@ -67,6 +67,20 @@ static vram_cache_rules sglang_rules(const vram_scenario *s, double tokens)
     return rules;
 }
 
+/* Keys and values of the pool apart; a latent is one buffer. */
+static void key_and_value_bytes(const vram_scenario *s, double pool_bytes, vram_pool *pool)
+{
+    double k = 0, v = 0, latent = 0;
+    for (int64_t i = 0; i < s->model.layers; i++) {
+        const vram_attention *a = &s->model.kind[s->model.layer_kind[i]].attention;
+        if (a->type == VRAM_MIXER_MLA) latent++;
+        if (a->type == VRAM_MIXER_SOFTMAX && !a->shares_cache) k += (double)(a->kv_heads * a->head_dim), v += (double)(a->kv_heads * a->v_head_dim);
+    }
+    if (k + v <= 0 && latent <= 0) return;
+    pool->k_bytes = latent > 0 ? pool_bytes : vram_floor_div(pool_bytes * k, k + v);
+    if (latent <= 0) pool->v_bytes = pool_bytes - pool->k_bytes;
+}
+
 static void capacity(const vram_scenario *s, double held, vram_report *report)
 {
     vram_cache_rules one = sglang_rules(s, 1);
@@ -75,6 +89,8 @@ static void capacity(const vram_scenario *s, double held, vram_report *report)
     double room = static_fraction(s) * s->gpu.usable_bytes - held;
     if (states > 0) room /= 1 + STATE_RATIO;
     report->kv_tokens_capacity = token > 0 ? vram_max(0, vram_floor_div(room, token)) : -1;
+    report->pool.tokens = report->kv_tokens_capacity;
+    if (token > 0) key_and_value_bytes(s, report->kv_tokens_capacity * token, &report->pool);
     report->max_context = s->model.max_positions > 0 ? vram_min(report->kv_tokens_capacity, (double)s->model.max_positions) : report->kv_tokens_capacity;
 }
 
@@ -84,6 +100,8 @@ void vram_engine_sglang(const vram_scenario *s, vram_report *report)
     double held = 0, card = s->gpu.memory_bytes / MIB, sequences = vram_sequences_on_gpu(s), largest = captured_batch(card, (double)s->parallel.tensor);
     int first = report->entries;
     vram_weights(s, &s->model, VRAM_ROLE_MODEL, s->weights, VRAM_PHASES_INFERENCE, report);
+    report->pool.model_bytes = 0;
+    for (int i = first; i < report->entries; i++) report->pool.model_bytes += report->entry[i].bytes;
     vram_ranks_allowance(s, report);
     vram_kernels_allowance(s, report);
     for (int i = first; i < report->entries; i++) held += report->entry[i].bytes;

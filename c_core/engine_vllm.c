@@ -563,9 +563,14 @@ static double longest_context(const vllm *v, const pool *p, double blocks)
 static void capacity(const vllm *v, const pool *p, double room, vram_report *report)
 {
     double each = blocks_of_sequence(v, p, v->L), blocks = p->bytes > 0 ? vram_max(0, vram_floor_div(room, p->bytes)) : 0;
+    report->pool.available_bytes = vram_max(0, room);
     report->kv_tokens_capacity = each > 0 ? vram_floor_div(blocks / each * v->L, 1) : -1;
     report->max_context = p->buckets > 0 ? longest_context(v, p, blocks) : -1;
     if (p->size == 0 && each > 0 && p->bucket[0].window == 0 && p->bucket[0].states == 0) report->kv_tokens_capacity = vram_min(report->kv_tokens_capacity, blocks * p->block);
+    report->pool.tokens = report->kv_tokens_capacity;
+    if (each <= 0) return;
+    report->pool.blocks = blocks;
+    report->pool.concurrency = blocks / each;
 }
 
 /* ------------------------------------------------------------------------------------------------------- the whole -- */
@@ -636,6 +641,8 @@ void vram_engine_vllm(const vram_scenario *s, vram_report *report)
     extra_weights(&v, report);
     expert_padding(&v, report);
     rounding(&v, report);
+    report->pool.model_bytes = 0;
+    for (int i = first; i < report->entries; i++) report->pool.model_bytes += report->entry[i].bytes;
     runner_buffers(&v, report);
     for (int i = first; i < report->entries; i++) before += report->entry[i].bytes;
     double peak = activation(&v, report), graphs = v.graphs ? graph_pool(&v) : 0;
@@ -643,6 +650,7 @@ void vram_engine_vllm(const vram_scenario *s, vram_report *report)
     if (v.graphs) vram_graphs_allowance(s, graphs_captured(&v), report);
     if (v.graphs && s->overheads && !v.v0) graphs += graphs_captured(&v) * (double)s->model.layers * 190 * 1024;
     double others = vram_ranks_allowance(s, report) + (v.v0 ? 0 : vram_kernels_allowance(s, report)), total = s->gpu.usable_bytes + s->gpu.context_bytes;
+    report->pool.graph_bytes = vram_floor_div(graphs, 1);
     fill_pool(&v, &p);
     group_pool(&p);
     add_reserved(&v, &p, report);

@@ -424,6 +424,17 @@ typedef struct { vram_rule_id id; int factors; vram_factor factor[VRAM_MAX_FACTO
 
 typedef struct { char gpu[VRAM_MAX_NAME]; double usable_bytes; vram_verdict verdict; int64_t gpus_needed; /* 0: no number of them */ double headroom_bytes; } vram_fit;
 
+/* The pool of a serving engine on one GPU, in the words of its own start-up log. -1: the engine prints no such thing, or has no pool. */
+typedef struct {
+    double model_bytes;        /* vLLM "Model loading took", SGLang "Load weight end … mem usage" */
+    double available_bytes;    /* vLLM "Available KV cache memory" */
+    double blocks;             /* vLLM "GPU blocks" */
+    double tokens;             /* vLLM "GPU KV cache size", SGLang "KV Cache is allocated … #tokens" */
+    double concurrency;        /* vLLM "Maximum concurrency for <context> tokens per request"; no whole number */
+    double graph_bytes;        /* vLLM "Graph capturing finished … took", its estimate before; 0 without graphs */
+    double k_bytes, v_bytes;   /* SGLang "K size", "V size"; of a latent cache "KV size" is k_bytes and v_bytes is -1 */
+} vram_pool;
+
 typedef struct vram_report {
     double params_total, params_active, params_trainable;
     unsigned phases;           /* bits of the phases that the task has */
@@ -433,6 +444,7 @@ typedef struct vram_report {
     double component_bytes[VRAM_COMPONENT_COUNT]; /* at the peak */
     double cluster_bytes;      /* all GPUs together: peak of the fullest times their number */
     double kv_tokens_capacity, max_context; /* negative: not applicable */
+    vram_pool pool;
     int notes;
     vram_note note[VRAM_MAX_NOTES];
     int fits;
