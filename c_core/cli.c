@@ -17,6 +17,7 @@ static const char *const usage =
     "vram: how much GPU memory a large language model needs, and why\n"
     "\n"
     "  vram estimate [FILE|-|PRESET] [--json] [--only PART] one scenario: a table, the report, or a part of it\n"
+    "  vram solve [FILE|-|PRESET] [--json] [--for FIELD,..] longest context, most sequences, heaviest weights that fit\n"
     "  vram batch                                           one scenario a line in, one report a line out\n"
     "  vram presets [models|gpus|scenarios]                 ids to use in a scenario\n"
     "  vram presets ID                                      a scenario preset's text, to start from\n"
@@ -163,25 +164,71 @@ static int print_report(const vram_json *json, const char *text, bool as_json, c
     return DONE;
 }
 
+typedef struct { const char *name, *only; bool as_json; } command_line;
+
+/* [NAME] [--json] [OPTION WORD] in any order; complains otherwise. */
+static bool read_words(int n, char **words, const char *option, command_line *line)
+{
+    for (int i = 0; i < n; i++) {
+        if (strcmp(words[i], "--json") == 0) line->as_json = true;
+        else if (strcmp(words[i], option) == 0 && i + 1 < n) line->only = words[++i];
+        else if (!line->name && (words[i][0] != '-' || !words[i][1])) line->name = words[i];
+        else return complain("not understood", words[i]), false;
+    }
+    return true;
+}
+
+/* Of the file or preset that was named; without one the scenario of all defaults. To free; complains and returns NULL when it cannot be read. */
+static char *scenario_text(const vram_json *json, const command_line *line, size_t *bytes)
+{
+    static const char nothing[] = "{}";
+    char *text = line->name ? read_input(json, line->name, bytes) : malloc(sizeof nothing);
+    if (!line->name && text) memcpy(text, nothing, *bytes = sizeof nothing - 1);
+    if (!text) complain("cannot read, and no preset of that name", line->name ? line->name : "");
+    return text;
+}
+
 static int estimate(vram_json *json, int n, char **words)
 {
-    const char *name = NULL, *only = NULL;
-    bool as_json = false;
-    for (int i = 0; i < n; i++) {
-        if (strcmp(words[i], "--json") == 0) as_json = true;
-        else if (strcmp(words[i], "--only") == 0 && i + 1 < n) only = words[++i];
-        else if (!name && (words[i][0] != '-' || !words[i][1])) name = words[i];
-        else return complain("not understood", words[i]);
-    }
-    size_t bytes = 2;
-    char *text = name ? read_input(json, name, &bytes) : NULL;
-    if (name && !text) return complain("cannot read, and no preset of that name", name);
-    char *report = vram_json_estimate(json, name ? text : "{}", bytes);
+    command_line line = {.only = NULL};
+    size_t bytes = 0;
+    if (!read_words(n, words, "--only", &line)) return REFUSED;
+    char *text = scenario_text(json, &line, &bytes), *report = text ? vram_json_estimate(json, text, bytes) : NULL;
     free(text);
+    if (!text) return REFUSED;
     if (!report) return BUG;
-    int status = print_report(json, report, as_json, only);
+    int status = print_report(json, report, line.as_json, line.only);
     vram_json_free(report);
     return status;
+}
+
+static void print_answer(const vram_json_answer *a)
+{
+    printf("%-28s ", a->path);
+    if (!a->found) printf("nothing fits\n");
+    if (!a->found) return;
+    if (a->word) printf("%-16s", a->word);
+    else printf("%-16.0f", a->value);
+    printf("needs %.2f GB, %.2f GB left", a->needed_bytes / 1e9, a->headroom_bytes / 1e9);
+    if (a->limit > 0 && a->value > a->limit) printf("; the model was trained for %.0f", a->limit);
+    putchar('\n');
+}
+
+static int solve(vram_json *json, int n, char **words)
+{
+    command_line line = {.only = NULL};
+    size_t bytes = 2;
+    const vram_json_answer *rows;
+    if (!read_words(n, words, "--for", &line)) return REFUSED;
+    char *text = scenario_text(json, &line, &bytes), *answer = text ? vram_json_solve_for(json, text, bytes, line.only) : NULL;
+    free(text);
+    if (!text) return REFUSED;
+    if (!answer) return BUG;
+    int found = vram_json_answers(json, &rows);
+    if (line.as_json || found < 0) fprintf(line.as_json ? stdout : stderr, "%s\n", answer);
+    else for (int i = 0; i < found; i++) print_answer(&rows[i]);
+    vram_json_free(answer);
+    return found < 0 ? REFUSED : DONE;
 }
 
 static int batch(vram_json *json)
@@ -233,6 +280,7 @@ static int tables(vram_json *json)
 static int command(vram_json *json, int n, char **words)
 {
     if (strcmp(words[0], "estimate") == 0) return estimate(json, n - 1, words + 1);
+    if (strcmp(words[0], "solve") == 0) return solve(json, n - 1, words + 1);
     if (strcmp(words[0], "batch") == 0 && n == 1) return batch(json);
     if (strcmp(words[0], "presets") == 0 && n <= 2) return presets(json, n == 2 ? words[1] : NULL);
     if (strcmp(words[0], "tables") == 0 && n == 1) return tables(json);

@@ -13,9 +13,11 @@ struct vram_json {
     int gpus, compared;
     vram_gpu gpu[MAX_GPUS];      /* all cards */
     vram_gpu comparison[MAX_GPUS]; /* those marked common, in order */
-    vram_scenario scenario;
+    vram_scenario scenario, asked; /* of an estimate; of what is being solved */
     vram_report report;
     bool estimated;
+    int answers; /* to the last questions; -1: refused */
+    vram_json_answer answer[VRAM_JSON_ANSWERS];
 };
 
 static double number_of(const cJSON *object, const char *key, double otherwise)
@@ -122,14 +124,28 @@ static cJSON *section_of(cJSON *tree, const char *path, const char **key)
     return object ? object : cJSON_AddObjectToObject(tree, section);
 }
 
-/* Puts `value` at `path` for one estimate, then puts back what was there. */
+vram_json_swap vram_json_put(cJSON *tree, const char *path, cJSON *value)
+{
+    vram_json_swap swap;
+    swap.object = section_of(tree, path, &swap.key);
+    swap.before = cJSON_DetachItemFromObjectCaseSensitive(swap.object, swap.key);
+    cJSON_AddItemToObject(swap.object, swap.key, value);
+    return swap;
+}
+
+void vram_json_put_back(const vram_json_swap *swap)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(swap->object, swap->key);
+    if (swap->before) cJSON_AddItemToObject(swap->object, swap->key, swap->before);
+}
+
+const vram_report *vram_json_run(vram_json *json, const cJSON *tree, vram_error *error) { return estimate(json, tree, error) ? &json->report : NULL; }
+
 static cJSON *option(vram_json *json, cJSON *tree, const char *path, const cJSON *value)
 {
-    const char *key;
     vram_error error;
-    cJSON *object = section_of(tree, path, &key), *row = cJSON_CreateObject();
-    cJSON *before = cJSON_DetachItemFromObjectCaseSensitive(object, key);
-    cJSON_AddItemToObject(object, key, cJSON_Duplicate(value, 1));
+    cJSON *row = cJSON_CreateObject();
+    vram_json_swap swap = vram_json_put(tree, path, cJSON_Duplicate(value, 1));
     cJSON_AddItemToObject(row, "value", cJSON_Duplicate(value, 1));
     if (estimate(json, tree, &error)) {
         const vram_fit *fit = &json->report.fit[0];
@@ -143,8 +159,7 @@ static cJSON *option(vram_json *json, cJSON *tree, const char *path, const cJSON
         cJSON_AddItemToObject(row, "error", cJSON_DetachItemFromObjectCaseSensitive(wrapped, "error"));
         cJSON_Delete(wrapped);
     }
-    cJSON_DeleteItemFromObjectCaseSensitive(object, key);
-    if (before) cJSON_AddItemToObject(object, key, before);
+    vram_json_put_back(&swap);
     return row;
 }
 
@@ -167,6 +182,45 @@ char *vram_json_options(vram_json *json, const char *request, size_t bytes)
     }
     cJSON_Delete(tree);
     return print(out);
+}
+
+static char *solve(vram_json *json, cJSON *scenario, const cJSON *paths)
+{
+    vram_error error;
+    json->estimated = false;
+    json->answers = vram_json_solve_tree(json, scenario, paths, &json->asked, json->answer, &error);
+    return print(json->answers < 0 ? vram_json_error_write(&error) : vram_json_solution_write(json->answers, json->answer));
+}
+
+char *vram_json_solve(vram_json *json, const char *request, size_t bytes)
+{
+    vram_error error;
+    cJSON *tree = vram_json_parse(request, bytes, &error);
+    cJSON *scenario = cJSON_GetObjectItemCaseSensitive(tree, "scenario"), *paths = cJSON_GetObjectItemCaseSensitive(tree, "for");
+    char *text = NULL;
+    json->answers = -1;
+    if (tree && !cJSON_IsObject(scenario)) vram_json_refuse(tree, VRAM_ERROR_TYPE, "scenario", &error);
+    else if (paths && !cJSON_IsArray(paths)) vram_json_refuse(paths, VRAM_ERROR_TYPE, "for", &error);
+    else if (tree) text = solve(json, scenario, paths);
+    cJSON_Delete(tree);
+    return text ? text : print(vram_json_error_write(&error));
+}
+
+char *vram_json_solve_for(vram_json *json, const char *scenario, size_t bytes, const char *paths)
+{
+    vram_error error;
+    cJSON *tree = vram_json_parse(scenario, bytes, &error), *names = paths ? vram_json_split(paths, strlen(paths), ',') : NULL;
+    char *text = tree ? solve(json, tree, names) : print(vram_json_error_write(&error));
+    if (!tree) json->answers = -1;
+    cJSON_Delete(names);
+    cJSON_Delete(tree);
+    return text;
+}
+
+int vram_json_answers(const vram_json *json, const vram_json_answer **rows)
+{
+    *rows = json->answer;
+    return json->answers;
 }
 
 char *vram_json_tables(vram_json *json)

@@ -24,6 +24,16 @@ char *vram_json_estimate(vram_json *json, const char *scenario, size_t bytes);
  * {"scenario": {..}, "options": {"weights": ["bf16", "int4"]}} ->
  * {"options": {"weights": [{"value": "bf16", "bytes": N, "phase": "decode", "verdict": "fits", "gpus_needed": 1}, {"value": .., "error": {..}}]}} */
 char *vram_json_options(vram_json *json, const char *request, size_t bytes);
+/* The inverse questions: {"scenario": {..}, "for": ["context", "weights"]} -> {"solve": [{"path": "context", "value": 262144, "limit": 131072,
+ * "bytes": N, "needed_bytes": N, "headroom_bytes": N, "verdict": "tight"}, ..]}. `for`: whole-number fields, or "weights"; without it the task's own
+ * questions. value: the largest that fits on the scenario's GPUs (of "weights" the heaviest type that its engine loads), null when none does; limit:
+ * the positions that the model was trained for, null where none apply; the bytes are those of the answer. */
+char *vram_json_solve(vram_json *json, const char *request, size_t bytes);
+char *vram_json_solve_for(vram_json *json, const char *scenario, size_t bytes, const char *paths); /* paths: "a,b", or NULL */
+/* The answers once more, for front doors that print them in their own way; their number, -1 after a refusal. */
+enum { VRAM_JSON_ANSWERS = 16 };
+typedef struct { char path[64]; bool found; double value; const char *word; /* in place of a number */ double limit, bytes, needed_bytes, headroom_bytes; int verdict; } vram_json_answer;
+int vram_json_answers(const vram_json *json, const vram_json_answer **rows);
 /* What the core publishes, so that no range, default or list is written twice: fields and lists of ids. */
 char *vram_json_tables(vram_json *json);
 void vram_json_free(char *text);

@@ -29,10 +29,27 @@ const vram_gpu *vram_json_gpu(const vram_json *json, const char *id);
 /* scenario.c: text's tree to struct, and the normalised scenario back. `source` gives model and gpu as they were said. */
 bool vram_json_scenario_read(const vram_json *json, const cJSON *tree, vram_scenario *scenario, vram_error *error);
 cJSON *vram_json_scenario_write(const vram_scenario *scenario, const cJSON *source);
+cJSON *vram_json_split(const char *text, size_t n, char by); /* "a,b" to an array of texts */
 cJSON *vram_json_fields(void); /* the table of fields, for vram_json_tables() */
+
+/* The range of a whole-number field, what it is in a scenario, and a bound that the model sets (0: none). False: no such field. */
+typedef struct { double min, max, now, limit; } vram_json_range;
+bool vram_json_range_of(const vram_scenario *scenario, const char *path, vram_json_range *range);
+
+/* api.c: one estimate of a tree, in json's own structs; NULL with an error. The report is good until the next. */
+const vram_report *vram_json_run(vram_json *json, const cJSON *tree, vram_error *error);
+/* Puts `value` (taken over) at "a.b" or "a" of a scenario for a while; what was there comes back afterwards. */
+typedef struct { cJSON *object, *before; const char *key; } vram_json_swap;
+vram_json_swap vram_json_put(cJSON *tree, const char *path, cJSON *value);
+void vram_json_put_back(const vram_json_swap *swap);
+
+/* solve.c: answers to the questions that `paths` (an array, or NULL) asks, at most VRAM_JSON_ANSWERS; their number, -1 with an error. `scenario` is
+ * changed meanwhile; s is room. */
+int vram_json_solve_tree(vram_json *json, cJSON *scenario, const cJSON *paths, vram_scenario *s, vram_json_answer rows[], vram_error *error);
 
 /* report.c */
 cJSON *vram_json_report_write(const vram_scenario *scenario, const cJSON *source, const vram_report *report);
+cJSON *vram_json_solution_write(int n, const vram_json_answer rows[]);
 cJSON *vram_json_error_write(const vram_error *error); /* {"error": {..}} */
 cJSON *vram_json_whole(double value);                  /* a number with all its digits; null when not finite */
 cJSON *vram_json_lists(void);                          /* the lists of ids, for vram_json_tables() */

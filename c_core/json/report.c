@@ -146,6 +146,27 @@ cJSON *vram_json_report_write(const vram_scenario *s, const cJSON *source, const
     return tree;
 }
 
+/* {"solve": [..]} */
+cJSON *vram_json_solution_write(int n, const vram_json_answer rows[])
+{
+    cJSON *tree = cJSON_CreateObject(), *array = cJSON_AddArrayToObject(tree, "solve");
+    for (int i = 0; i < n; i++) {
+        const vram_json_answer *a = &rows[i];
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "path", a->path);
+        cJSON_AddItemToObject(row, "value", !a->found ? cJSON_CreateNull() : a->word ? cJSON_CreateString(a->word) : vram_json_whole(a->value));
+        cJSON_AddItemToObject(row, "limit", a->limit > 0 ? vram_json_whole(a->limit) : cJSON_CreateNull());
+        if (a->found) {
+            add_whole(row, "bytes", a->bytes);
+            add_whole(row, "needed_bytes", a->needed_bytes);
+            add_whole(row, "headroom_bytes", a->headroom_bytes);
+            add_name(row, "verdict", VRAM_LIST_VERDICT, a->verdict);
+        }
+        cJSON_AddItemToArray(array, row);
+    }
+    return tree;
+}
+
 /* {"error": {"code", "path", "value", "min", "max"}}; min and max are null where no range applies */
 cJSON *vram_json_error_write(const vram_error *e)
 {

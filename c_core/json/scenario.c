@@ -312,6 +312,26 @@ bool vram_json_scenario_read(const vram_json *json, const cJSON *tree, vram_scen
     return default_model_and_gpu(json, tree, s, error) && read_object(json, tree, "", s, error) && vram_scenario_defaults(s, error);
 }
 
+/* ------------------------------------------------------------------------------------------------------------ range -- */
+
+/* Positions that the model was trained for bound the fields that count them. */
+static double limit_of(const vram_scenario *s, const char *path)
+{
+    double positions = (double)s->model.max_positions;
+    if (strcmp(path, "context") == 0 || strcmp(path, "prompt") == 0 || strcmp(path, "training.sequence_length") == 0) return positions;
+    if (strcmp(path, "rl.response") == 0) return vram_max(0, positions - (double)s->rl.prompt);
+    return 0;
+}
+
+bool vram_json_range_of(const vram_scenario *s, const char *path, vram_json_range *range)
+{
+    const field *f = find_field(path);
+    if (!f || f->type != INTEGER) return false;
+    double now = (double)*(const int64_t *)at_const(s, f);
+    *range = (vram_json_range){f->min, f->max, vram_min(f->max, vram_max(f->min, now)), limit_of(s, path)};
+    return true;
+}
+
 /* ------------------------------------------------------------------------------------------------------------ write -- */
 
 static cJSON *names_of(const vram_scenario *s)
@@ -377,7 +397,7 @@ cJSON *vram_json_scenario_write(const vram_scenario *s, const cJSON *source)
 
 /* ----------------------------------------------------------------------------------------------------------- fields -- */
 
-static cJSON *split(const char *text, size_t n, char by)
+cJSON *vram_json_split(const char *text, size_t n, char by)
 {
     cJSON *array = cJSON_CreateArray();
     for (size_t from = 0; from <= n;) {
@@ -401,7 +421,7 @@ static cJSON *conditions(const char *when)
         cJSON *row = cJSON_CreateObject();
         snprintf(path, sizeof path, "%.*s", (int)key, p);
         cJSON_AddStringToObject(row, "path", path);
-        cJSON_AddItemToObject(row, "values", split(p + key + 1, all - key - 1, '|'));
+        cJSON_AddItemToObject(row, "values", vram_json_split(p + key + 1, all - key - 1, '|'));
         cJSON_AddItemToArray(array, row);
         p += p[all] ? all + 1 : all;
     }
@@ -410,7 +430,7 @@ static cJSON *conditions(const char *when)
 
 static cJSON *values_of(const field *f)
 {
-    if (f->values) return split(f->values, strlen(f->values), '|');
+    if (f->values) return vram_json_split(f->values, strlen(f->values), '|');
     cJSON *array = cJSON_CreateArray();
     for (int i = 0; i < vram_count(f->list); i++)
         if (allowed(f, i)) cJSON_AddItemToArray(array, cJSON_CreateString(vram_name(f->list, i)));
