@@ -182,6 +182,8 @@ double vram_compute_bytes(const vram_scenario *scenario);    /* a number in the 
 bool vram_llama_cpp_ignores_windows(const vram_model *model); /* kv_cache.c: phi3, mistral, qwen2 have every layer whole there */
 
 /* By the rules of scenario->engine. */
+vram_cache_rules vram_cache_rules_of(const vram_scenario *scenario, const vram_model *model, vram_role role, double sequences, double tokens, unsigned phases);
+double vram_cache_cells(const vram_cache_rules *rules, const vram_attention *attention); /* tokens that a layer keeps of a sequence */
 void vram_kv_cache(const vram_scenario *scenario, const vram_model *model, vram_role role, double sequences, double tokens, unsigned phases, vram_report *report);
 
 /* ---- parallel.c : what one GPU (the fullest) holds ---- */
@@ -229,6 +231,9 @@ void vram_training(const vram_scenario *scenario, vram_report *report);         
 
 /* ---- rl.c ---- */
 void vram_rl(const vram_scenario *scenario, vram_report *report);
+
+/* ---- log.c ---- */
+void vram_logs(const vram_scenario *scenario, vram_report *report);                 /* lines to check by, once the sums are made */
 
 /* ---- gpu.c ---- */
 void vram_gpu_overheads(const vram_scenario *scenario, vram_report *report);        /* context and fragmentation entries, when overheads are on */

@@ -67,5 +67,6 @@ bool vram_estimate(const vram_scenario *s, const vram_gpu *gpus, int gpu_count, 
     report->cluster_bytes = report->peak_bytes * (double)s->gpus;
     if (!(report->cluster_bytes < VRAM_LARGEST)) return vram_fail(error, VRAM_ERROR_TOO_LARGE, "gpus", report->cluster_bytes, 0, VRAM_LARGEST - 1);
     vram_gpu_fits(s, gpus, gpu_count, report);
+    vram_logs(s, report);
     return true;
 }

@@ -278,10 +278,18 @@ static void llama_cpp_rules(const vram_scenario *scenario, const vram_model *mod
     rules->source = VRAM_SOURCE_LLAMA_CPP;
 }
 
-void vram_kv_cache(const vram_scenario *scenario, const vram_model *model, vram_role role, double sequences, double tokens, unsigned phases, vram_report *report)
+vram_cache_rules vram_cache_rules_of(const vram_scenario *scenario, const vram_model *model, vram_role role, double sequences, double tokens, unsigned phases)
 {
     vram_cache_rules rules = vram_cache_rules_plain(scenario, model, role, sequences, tokens, phases);
     if (scenario->engine == VRAM_ENGINE_TRANSFORMERS) transformers_rules(&rules);
     if (scenario->engine == VRAM_ENGINE_LLAMA_CPP) llama_cpp_rules(scenario, model, &rules);
+    return rules;
+}
+
+double vram_cache_cells(const vram_cache_rules *rules, const vram_attention *attention) { return cells(rules, attention); }
+
+void vram_kv_cache(const vram_scenario *scenario, const vram_model *model, vram_role role, double sequences, double tokens, unsigned phases, vram_report *report)
+{
+    vram_cache_rules rules = vram_cache_rules_of(scenario, model, role, sequences, tokens, phases);
     vram_cache_entries(model, &rules, report);
 }

@@ -36,6 +36,7 @@ enum {
     VRAM_MAX_NOTES = 32,
     VRAM_MAX_FITS = 128,
     VRAM_MAX_RULES = 16,
+    VRAM_MAX_LOGS = 24,
     VRAM_MAX_TARGETS = 32, /* names in lora.targets */
     VRAM_MAX_NAME = 48     /* bytes of an id or a module name, its final zero included */
 };
@@ -159,7 +160,7 @@ typedef enum {
     VRAM_LIST_PACKING, VRAM_LIST_KERNELS, VRAM_LIST_LORA_TARGETS, VRAM_LIST_ALGORITHM, VRAM_LIST_ROLE_MODEL,
     VRAM_LIST_ROLLOUT_ENGINE, VRAM_LIST_PARALLEL_ENGINE, VRAM_LIST_OFFLOAD, VRAM_LIST_ROLE, VRAM_LIST_COMPONENT,
     VRAM_LIST_PHASE, VRAM_LIST_CERTAINTY, VRAM_LIST_VERDICT, VRAM_LIST_ERROR, VRAM_LIST_SYMBOL, VRAM_LIST_SYMBOL_ID,
-    VRAM_LIST_FORMAT, VRAM_LIST_WHAT, VRAM_LIST_SOURCE, VRAM_LIST_NOTE, VRAM_LIST_RULE, VRAM_LIST_COUNT
+    VRAM_LIST_FORMAT, VRAM_LIST_WHAT, VRAM_LIST_SOURCE, VRAM_LIST_NOTE, VRAM_LIST_RULE, VRAM_LIST_LOG, VRAM_LIST_COUNT
 } vram_list;
 
 const char *vram_name(vram_list list, int value); /* id of a value; "" when out of range */
@@ -422,6 +423,9 @@ typedef struct { vram_note_id id; char path[VRAM_MAX_NAME]; int values; double v
 /* A rule of thumb: its own product of factors. A rule that is a sum has several rows of one id. */
 typedef struct { vram_rule_id id; int factors; vram_factor factor[VRAM_MAX_FACTORS]; double bytes; } vram_rule;
 
+/* A line that the engine's log, or a tool, will show. Values in the order of the line's placeholders (words.h): bytes, counts; words likewise. */
+typedef struct { vram_log_id id; int values; double value[8]; const char *word[2]; } vram_log;
+
 typedef struct { char gpu[VRAM_MAX_NAME]; double usable_bytes; vram_verdict verdict; int64_t gpus_needed; /* 0: no number of them */ double headroom_bytes; } vram_fit;
 
 /* The pool of a serving engine on one GPU, in the words of its own start-up log. -1: the engine prints no such thing, or has no pool. */
@@ -451,6 +455,8 @@ typedef struct vram_report {
     vram_fit fit[VRAM_MAX_FITS];
     int rules;                 /* what rules of thumb say, for comparison: no part of any sum */
     vram_rule rule[VRAM_MAX_RULES];
+    int logs;                  /* what can be checked line by line: readings, no part of any sum */
+    vram_log log[VRAM_MAX_LOGS];
     int entries;
     vram_entry entry[VRAM_MAX_ENTRIES]; /* the last field: entries past the count are never touched */
 } vram_report;

@@ -41,6 +41,8 @@ static const char *const sources[] = {VRAM_SOURCES(ID_OF_THREE)};
 static const char *const addresses[] = {VRAM_SOURCES(ADDRESS)};
 static const char *const notes[] = {VRAM_NOTES(ID)};
 static const char *const rules[] = {VRAM_RULES(ID)};
+static const char *const logs[] = {VRAM_LOGS(ID_OF_THREE)};
+static const char *const templates[] = {VRAM_LOGS(ADDRESS)};
 
 #define LIST(name) {name, (int)(sizeof name / sizeof name[0])}
 
@@ -56,7 +58,7 @@ static const struct { const char *const *id; int count; } lists[VRAM_LIST_COUNT]
     [VRAM_LIST_COMPONENT] = LIST(components), [VRAM_LIST_PHASE] = LIST(phases), [VRAM_LIST_CERTAINTY] = LIST(certainties),
     [VRAM_LIST_VERDICT] = LIST(verdicts), [VRAM_LIST_ERROR] = LIST(errors), [VRAM_LIST_SYMBOL] = LIST(symbols),
     [VRAM_LIST_SYMBOL_ID] = LIST(symbol_ids), [VRAM_LIST_WHAT] = LIST(whats), [VRAM_LIST_SOURCE] = LIST(sources), [VRAM_LIST_NOTE] = LIST(notes),
-    [VRAM_LIST_RULE] = LIST(rules),
+    [VRAM_LIST_RULE] = LIST(rules), [VRAM_LIST_LOG] = LIST(logs),
 };
 
 int vram_count(vram_list list)
@@ -82,3 +84,5 @@ const char *vram_source_address(vram_source source)
 {
     return (unsigned)source < VRAM_SOURCE_COUNT ? addresses[source] : "";
 }
+
+const char *vram_log_template(vram_log_id log) { return (unsigned)log < VRAM_LOG_COUNT ? templates[log] : ""; }

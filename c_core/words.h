@@ -97,6 +97,34 @@
     X(SIXTEEN_BYTES, "sixteen_bytes_a_parameter") X(KORTHIKANTI_LINEAR, "korthikanti_34sbh")                              \
     X(KORTHIKANTI_SCORES, "korthikanti_5as2b")
 
+/* lines that an engine or a tool prints, word for word: (NAME, "id", "line"). In a line %G is a number of bytes in GiB, %M in MiB, %d a whole number, %c one
+ * with commas, %f one with two digits, %s a word; a width may stand between. Sources: vLLM v1/worker/gpu_worker.py, v1/core/kv_cache_utils.py; SGLang
+ * model_executor/model_runner.py, mem_cache/memory_pool.py; llama.cpp src/llama-model.cpp, llama-kv-cache.cpp, llama-memory-recurrent.cpp, llama-context.cpp. */
+#define VRAM_LOGS(X)                                                                                                    \
+    X(VLLM_WEIGHTS, "vllm_weights", "Model loading took %G GiB memory")                                                   \
+    X(VLLM_GRAPHS, "vllm_graphs", "Estimated CUDA graph memory: %G GiB total")                                            \
+    X(VLLM_AVAILABLE, "vllm_available", "Available KV cache memory: %G GiB")                                              \
+    X(VLLM_TOKENS, "vllm_tokens", "GPU KV cache size: %c tokens")                                                         \
+    X(VLLM_CONCURRENCY, "vllm_concurrency", "Maximum concurrency for %c tokens per request: %fx")                         \
+    X(SGLANG_WEIGHTS, "sglang_weights", "Load weight end. mem usage=%G GB")                                               \
+    X(SGLANG_POOL, "sglang_pool", "KV Cache is allocated. #tokens: %d, K size: %G GB, V size: %G GB")                     \
+    X(SGLANG_LATENT_POOL, "sglang_latent_pool", "KV Cache is allocated. #tokens: %d, KV size: %G GB")                     \
+    X(SGLANG_TOKENS, "sglang_tokens", "max_total_num_tokens=%d")                                                          \
+    X(LLAMA_LAYERS, "llama_layers", "load_tensors: offloaded %d/%d layers to GPU")                                        \
+    X(LLAMA_HOST_WEIGHTS, "llama_host_weights", "load_tensors:   CPU_Mapped model buffer size = %8M MiB")                 \
+    X(LLAMA_WEIGHTS, "llama_weights", "load_tensors:        CUDA0 model buffer size = %8M MiB")                           \
+    X(LLAMA_KV_BUFFER, "llama_kv_buffer", "llama_kv_cache:      CUDA0 KV buffer size = %8M MiB")                          \
+    X(LLAMA_KV, "llama_kv", "llama_kv_cache: size = %7M MiB (%6d cells, %3d layers, %2d/%d seqs), K (%s): %7M MiB, V (%s): %7M MiB") \
+    X(LLAMA_STATE, "llama_state", "llama_memory_recurrent:      CUDA0 RS buffer size = %8M MiB")                          \
+    X(LLAMA_COMPUTE, "llama_compute", "sched_reserve:      CUDA0 compute buffer size = %8M MiB")                          \
+    X(LLAMA_HOST_COMPUTE, "llama_host_compute", "sched_reserve:  CUDA_Host compute buffer size = %8M MiB")                \
+    X(LLAMA_OUTPUT, "llama_output", "llama_context:  CUDA_Host  output buffer size = %8M MiB")                            \
+    X(TORCH_LOADED, "torch_loaded", "torch.cuda.memory_allocated() == %d")                                                \
+    X(TORCH_PEAK, "torch_peak", "torch.cuda.max_memory_allocated() == %d")                                                \
+    X(TORCH_RESERVED, "torch_reserved", "torch.cuda.max_memory_reserved() == %d")                                         \
+    X(NVIDIA_SMI, "nvidia_smi", "nvidia-smi: %dMiB / %dMiB")
+
+#define VRAM_E_LOG(N, ...) VRAM_LOG_##N,
 #define VRAM_E_RULE(N, ...) VRAM_RULE_##N,
 #define VRAM_E_WHAT(N, ...) VRAM_WHAT_##N,
 #define VRAM_E_SOURCE(N, ...) VRAM_SOURCE_##N,
@@ -105,7 +133,9 @@ typedef enum { VRAM_WHATS(VRAM_E_WHAT) VRAM_WHAT_COUNT } vram_what;
 typedef enum { VRAM_SOURCES(VRAM_E_SOURCE) VRAM_SOURCE_COUNT } vram_source;
 typedef enum { VRAM_NOTES(VRAM_E_NOTE) VRAM_NOTE_COUNT } vram_note_id;
 typedef enum { VRAM_RULES(VRAM_E_RULE) VRAM_RULE_COUNT } vram_rule_id;
+typedef enum { VRAM_LOGS(VRAM_E_LOG) VRAM_LOG_COUNT } vram_log_id;
 
+const char *vram_log_template(vram_log_id log);
 const char *vram_source_address(vram_source source);
 
 #endif

@@ -327,8 +327,9 @@ bool vram_json_range_of(const vram_scenario *s, const char *path, vram_json_rang
 {
     const field *f = find_field(path);
     if (!f || f->type != INTEGER) return false;
-    double now = (double)*(const int64_t *)at_const(s, f);
-    *range = (vram_json_range){f->min, f->max, vram_min(f->max, vram_max(f->min, now)), limit_of(s, path)};
+    double now = (double)*(const int64_t *)at_const(s, f), max = strcmp(path, "llama_cpp.gpu_layers") == 0 ? (double)s->model.layers + 1 : f->max;
+    if (now == UNSET) now = max;
+    *range = (vram_json_range){f->min, max, vram_min(max, vram_max(f->min, now)), limit_of(s, path)};
     return true;
 }
 

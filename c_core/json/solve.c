@@ -4,14 +4,16 @@
  * tokens, sequences or rows never need less memory by more than an allocator's rounding, so the answer is right to within one such step. */
 #include "json.h"
 
+#include <stddef.h>
 #include <string.h>
 
-/* What is asked when nothing is said, by task */
-static const char *const asked[][4] = {
+/* What is asked when nothing is said, by task. A pool of llama.cpp is of one size however many sequences share it, and layers may stay in host memory. */
+static const char *const asked[][5] = {
     [VRAM_TASK_INFERENCE] = {"context", "batch", "weights"},
     [VRAM_TASK_TRAINING] = {"training.sequence_length", "training.micro_batch", "weights"},
     [VRAM_TASK_RL] = {"rl.response", "training.micro_batch", "rl.rollout_batch", "weights"},
 };
+static const char *const asked_of_llama_cpp[] = {"context", "llama_cpp.slots", "weights", "llama_cpp.gpu_layers", NULL};
 
 /* Weights that an engine can really load, of a training the base's; each list's order is no matter: the heaviest that fits is the answer. */
 static const char *const served[][32] = {
@@ -59,7 +61,7 @@ static outcome try_value(const question *q, cJSON *value)
 
 static outcome try_number(const question *q, double value) { return try_value(q, vram_json_whole(value)); }
 
-/* The largest whole number in [min, max] that fits, and what it needs; 0 when none does. A refused number does not fit: it contradicts another field. */
+/* The largest whole number in [min, max] that fits, and what it needs; -1 when none does. A refused number does not fit: it contradicts another field. */
 static double largest_number(const question *q, double now, double min, double max, outcome *found)
 {
     double low = now, high = now; /* low fits, high does not */
@@ -73,7 +75,7 @@ static double largest_number(const question *q, double now, double min, double m
         if (low >= max) return max;
     } else {
         for (bool fits = false; !fits; high = fits ? high : low) {
-            if (low <= min) return 0;
+            if (low <= min) return -1;
             low = vram_max(min, vram_floor_div(low, 2));
             *found = try_number(q, low);
             fits = found->fits;
@@ -102,7 +104,7 @@ static void answer_number(const question *q, const vram_json_range *range, vram_
     outcome found;
     row->limit = range->limit;
     row->value = largest_number(q, range->now, range->min, range->max, &found);
-    if (row->value > 0) keep(row, &found);
+    if (row->value >= 0) keep(row, &found);
 }
 
 static void answer_weights(const question *q, int engine, vram_json_answer *row)
@@ -147,8 +149,9 @@ static cJSON *questions(const cJSON *said, const vram_scenario *s)
     if (cJSON_IsArray(said)) return cJSON_Duplicate(said, 1);
     cJSON *paths = cJSON_CreateArray();
     bool stored = s->task == VRAM_TASK_INFERENCE || s->training.method == VRAM_METHOD_LORA;
-    for (int i = 0; i < 4 && asked[s->task][i]; i++)
-        if (stored || strcmp(asked[s->task][i], "weights") != 0) cJSON_AddItemToArray(paths, cJSON_CreateString(asked[s->task][i]));
+    const char *const *list = s->task == VRAM_TASK_INFERENCE && s->engine == VRAM_ENGINE_LLAMA_CPP ? asked_of_llama_cpp : asked[s->task];
+    for (; *list; list++)
+        if (stored || strcmp(*list, "weights") != 0) cJSON_AddItemToArray(paths, cJSON_CreateString(*list));
     return paths;
 }
 

@@ -1,0 +1,119 @@
+/* log.c -- what an engine's own log, PyTorch's counters and nvidia-smi will show: readings of the ledger, for a user to check line by line. */
+#include "core.h"
+
+static const double MIB = 1048576;
+
+static vram_log *add(vram_report *report, vram_log_id id, int values, const double value[])
+{
+    static vram_log nowhere;
+    vram_log *line = report->logs < VRAM_MAX_LOGS ? &report->log[report->logs++] : &nowhere;
+    *line = (vram_log){.id = id, .values = values};
+    for (int i = 0; i < values; i++) line->value[i] = value[i];
+    return line;
+}
+
+static void add_one(vram_report *report, vram_log_id id, double value) { add(report, id, 1, &value); }
+
+/* Of the entries alive in a phase, those of the components. */
+static double alive(const vram_report *report, vram_phase phase, unsigned components)
+{
+    double bytes = 0;
+    for (int i = 0; i < report->entries; i++)
+        if ((report->entry[i].phases & VRAM_BIT(phase)) && (components & VRAM_BIT(report->entry[i].component))) bytes += report->entry[i].bytes;
+    return bytes;
+}
+
+enum { APART = VRAM_BIT(VRAM_COMPONENT_CONTEXT) | VRAM_BIT(VRAM_COMPONENT_FRAGMENTATION) };
+
+/* ----------------------------------------------------------------------------------------------------------- PyTorch -- */
+
+/* Allowances that are no tensors (kernels, the driver's own) would not be counted by PyTorch; these engines have none but the two apart. */
+static void torch_lines(const vram_scenario *s, vram_report *report)
+{
+    double most = 0, reserved = 0;
+    for (int p = 0; p < VRAM_PHASE_COUNT; p++) {
+        most = vram_max(most, alive(report, (vram_phase)p, ~(unsigned)APART));
+        reserved = vram_max(reserved, alive(report, (vram_phase)p, ~VRAM_BIT(VRAM_COMPONENT_CONTEXT)));
+    }
+    add_one(report, VRAM_LOG_TORCH_LOADED, alive(report, VRAM_PHASE_LOAD, ~(unsigned)APART));
+    add_one(report, VRAM_LOG_TORCH_PEAK, most);
+    if (reserved > most) add_one(report, VRAM_LOG_TORCH_RESERVED, reserved);
+    if (s->overheads) add(report, VRAM_LOG_NVIDIA_SMI, 2, (const double[]){vram_ceil_div(reserved + s->gpu.context_bytes, MIB), vram_floor_div(s->gpu.memory_bytes, MIB)});
+}
+
+/* --------------------------------------------------------------------------------------------------------- llama.cpp -- */
+
+/* One of llama.cpp's caches: of layers that see everything, or of windowed ones. */
+static bool in_cache(const vram_attention *a, const vram_cache_rules *rules, bool windowed)
+{
+    return a->type != VRAM_MIXER_NONE && !a->shares_cache && (a->window > 0 && !rules->no_windows) == windowed;
+}
+
+static double bytes_of_cache(const vram_scenario *s, vram_cache_rules rules, bool windowed, double k_bytes, double v_bytes, vram_report *report)
+{
+    int entries = report->entries, notes = report->notes;
+    double bytes = 0;
+    rules.k_bytes = k_bytes;
+    rules.v_bytes = v_bytes;
+    vram_cache_entries(&s->model, &rules, report);
+    for (int i = entries; i < report->entries; i++)
+        if (report->entry[i].component == VRAM_COMPONENT_KV_CACHE && (report->entry[i].what == VRAM_WHAT_WINDOW_LAYERS) == windowed) bytes += report->entry[i].bytes;
+    report->entries = entries;
+    report->notes = notes;
+    return bytes;
+}
+
+/* GGUF's names of types are in small letters and without a family. */
+static const char *ggml_name(vram_format format)
+{
+    static const char *const names[][2] = {{"fp16", "f16"}, {"bf16", "bf16"}, {"fp32", "f32"}};
+    const char *id = vram_name(VRAM_LIST_FORMAT, format);
+    for (int i = 0; i < 3; i++)
+        if (format == vram_find(VRAM_LIST_FORMAT, names[i][0])) return names[i][1];
+    return id;
+}
+
+static void cache_lines(const vram_scenario *s, bool windowed, vram_report *report)
+{
+    vram_cache_rules rules = vram_cache_rules_of(s, &s->model, VRAM_ROLE_MODEL, (double)s->batch, (double)s->context, 0);
+    double layers = rules.mtp_layers > 0 && !windowed ? rules.mtp_layers : 0, cells = 0;
+    for (int64_t i = 0; i < s->model.layers; i++) {
+        const vram_attention *a = &s->model.kind[s->model.layer_kind[i]].attention;
+        if (!in_cache(a, &rules, windowed)) continue;
+        layers++;
+        cells = vram_cache_cells(&rules, a);
+    }
+    if (layers == 0) return;
+    double here = bytes_of_cache(s, rules, windowed, rules.k_bytes, rules.v_bytes, report) + vram_llama_cpp_cache_padding(s, windowed);
+    if (here > 0) add_one(report, VRAM_LOG_LLAMA_KV_BUFFER, here);
+    rules.first_layer = 0;
+    double k = bytes_of_cache(s, rules, windowed, rules.k_bytes, 0, report), v = bytes_of_cache(s, rules, windowed, 0, rules.v_bytes, report);
+    vram_log *line = add(report, VRAM_LOG_LLAMA_KV, 6, (const double[]){k + v, cells, layers, (double)s->llama_cpp.slots, rules.sequences, k});
+    line->value[6] = v;
+    line->values = 7;
+    line->word[0] = ggml_name(s->kv_cache_k);
+    line->word[1] = ggml_name(s->kv_cache_v);
+}
+
+static void llama_lines(const vram_scenario *s, vram_report *report)
+{
+    const unsigned compute = VRAM_BIT(VRAM_COMPONENT_WORKSPACE) | VRAM_BIT(VRAM_COMPONENT_LOGITS);
+    vram_llama_cpp_host host = vram_llama_cpp_host_bytes(s);
+    double layers = (double)s->model.layers + 1, state = alive(report, VRAM_PHASE_LOAD, VRAM_BIT(VRAM_COMPONENT_RECURRENT_STATE));
+    add(report, VRAM_LOG_LLAMA_LAYERS, 2, (const double[]){s->llama_cpp.gpu_layers < 0 ? layers : vram_min(layers, (double)s->llama_cpp.gpu_layers), layers});
+    add_one(report, VRAM_LOG_LLAMA_HOST_WEIGHTS, host.weights);
+    add_one(report, VRAM_LOG_LLAMA_WEIGHTS, alive(report, VRAM_PHASE_LOAD, VRAM_BIT(VRAM_COMPONENT_WEIGHTS)));
+    cache_lines(s, false, report);
+    cache_lines(s, true, report);
+    if (state > 0) add_one(report, VRAM_LOG_LLAMA_STATE, state);
+    add_one(report, VRAM_LOG_LLAMA_COMPUTE, alive(report, VRAM_PHASE_LOAD, compute));
+    add_one(report, VRAM_LOG_LLAMA_HOST_COMPUTE, host.compute);
+    add_one(report, VRAM_LOG_LLAMA_OUTPUT, host.output);
+}
+
+void vram_logs(const vram_scenario *s, vram_report *report)
+{
+    report->logs = 0;
+    if (s->task != VRAM_TASK_INFERENCE || s->engine == VRAM_ENGINE_TRANSFORMERS) torch_lines(s, report);
+    else if (s->engine == VRAM_ENGINE_LLAMA_CPP) llama_lines(s, report);
+}
