@@ -117,12 +117,26 @@ static void print_notes(const vram_report *r)
     for (int i = 0; i < r->notes; i++) {
         printf(i ? "      " : "\nnote: ");
         print_id(vram_name(VRAM_LIST_NOTE, (int)r->note[i].id), 0);
+        if (r->note[i].id == VRAM_NOTE_ENGINE_VERSION) {
+            printf(" %.0f.%.0f\n", r->note[i].value[0], r->note[i].value[1]);
+            continue;
+        }
         printf(r->note[i].values > 0 ? " (%s:" : " (%s", r->note[i].path);
         for (int k = 0; k < r->note[i].values; k++) {
             putchar(' ');
             print_value(r->note[i].value[k]);
         }
         printf(")\n");
+    }
+}
+
+static void print_log(const vram_report *r)
+{
+    char text[VRAM_JSON_LOG_ROOM];
+    if (r->logs) printf("\nto check by, in its own words:\n");
+    for (int i = 0; i < r->logs; i++) {
+        vram_json_log_text(&r->log[i], text, sizeof text);
+        printf("  %s\n", text);
     }
 }
 
@@ -142,6 +156,7 @@ static void print_table(const vram_report *r)
     print_phases(r);
     if (r->kv_tokens_capacity >= 0) printf("pool: %.0f tokens, longest context %.0f\n", r->kv_tokens_capacity, r->max_context);
     print_fits(r);
+    print_log(r);
     print_notes(r);
 }
 

@@ -225,6 +225,7 @@ double vram_ranks_allowance(const vram_scenario *scenario, vram_report *report);
 void vram_transformers_generate(const vram_scenario *scenario, const vram_model *model, double sequences, double prompt, double tokens, double bytes, double sampled,
                                 vram_phase phase, vram_report *report);             /* the same within a training loop */
 void vram_engine_llama_cpp(const vram_scenario *scenario, vram_report *report);     /* engine_llama_cpp.c */
+double vram_llama_cpp_cache_padding(const vram_scenario *scenario, bool windowed);  /* what CUDA adds to quantised caches, of one of the two */
 
 /* ---- training.c, replay.c ---- */
 void vram_training(const vram_scenario *scenario, vram_report *report);             /* the scenario's own model trained, rules of thumb */

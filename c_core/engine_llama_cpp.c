@@ -50,13 +50,14 @@ static double row_padding(vram_format type, double width)
     return vram_format_get(type)->block > 1 && over > 0 ? vram_round_up((512 - over) * vram_format_bytes(type), 128) : 0;
 }
 
-static double cache_padding(const vram_scenario *s)
+double vram_llama_cpp_cache_padding(const vram_scenario *s, bool windowed)
 {
     const vram_model *m = &s->model;
+    const bool apart = s->llama_cpp.swa_full <= 0 && !vram_llama_cpp_ignores_windows(m);
     double bytes = 0;
     for (int64_t i = host_layers(s); i < m->layers; i++) {
         const vram_attention *a = &m->kind[m->layer_kind[i]].attention;
-        if (a->type == VRAM_MIXER_NONE || a->shares_cache) continue;
+        if (a->type == VRAM_MIXER_NONE || a->shares_cache || (apart && a->window > 0) != windowed) continue;
         bool latent = a->type == VRAM_MIXER_MLA;
         bytes += row_padding(s->kv_cache_k, latent ? (double)(a->kv_lora_rank + a->qk_rope_head_dim) : (double)(a->kv_heads * a->head_dim));
         if (a->index_heads > 0) bytes += row_padding(s->kv_cache_k, (double)a->index_head_dim);
@@ -123,7 +124,7 @@ void vram_engine_llama_cpp(const vram_scenario *scenario, vram_report *report)
     ggml_graph graph;
     vram_weights(scenario, &scenario->model, VRAM_ROLE_MODEL, scenario->weights, VRAM_PHASES_INFERENCE, report);
     vram_kv_cache(scenario, &scenario->model, VRAM_ROLE_MODEL, (double)scenario->batch, (double)scenario->context, VRAM_PHASES_INFERENCE, report);
-    add_bytes(report, VRAM_COMPONENT_KV_CACHE, VRAM_WHAT_PADDING, VRAM_EXACT, cache_padding(scenario));
+    add_bytes(report, VRAM_COMPONENT_KV_CACHE, VRAM_WHAT_PADDING, VRAM_EXACT, vram_llama_cpp_cache_padding(scenario, false) + vram_llama_cpp_cache_padding(scenario, true));
     llama_weights weights = {.output = 0};
     llama_batch batch = batch_of(scenario);
     if (batch.host_layers > 0) vram_gguf_walk(scenario, &scenario->model, vram_llama_cpp_file(scenario, scenario->weights), note_type, &weights);

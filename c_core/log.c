@@ -5,8 +5,7 @@ static const double MIB = 1048576;
 
 static vram_log *add(vram_report *report, vram_log_id id, int values, const double value[])
 {
-    static vram_log nowhere;
-    vram_log *line = report->logs < VRAM_MAX_LOGS ? &report->log[report->logs++] : &nowhere;
+    vram_log *line = &report->log[report->logs < VRAM_MAX_LOGS ? report->logs++ : VRAM_MAX_LOGS - 1]; /* more than any engine prints */
     *line = (vram_log){.id = id, .values = values};
     for (int i = 0; i < values; i++) line->value[i] = value[i];
     return line;
@@ -39,6 +38,34 @@ static void torch_lines(const vram_scenario *s, vram_report *report)
     add_one(report, VRAM_LOG_TORCH_PEAK, most);
     if (reserved > most) add_one(report, VRAM_LOG_TORCH_RESERVED, reserved);
     if (s->overheads) add(report, VRAM_LOG_NVIDIA_SMI, 2, (const double[]){vram_ceil_div(reserved + s->gpu.context_bytes, MIB), vram_floor_div(s->gpu.memory_bytes, MIB)});
+}
+
+/* ----------------------------------------------------------------------------------------------- engines with a pool -- */
+
+/* Numbers below zero are lines that the engine does not print. */
+static void add_known(vram_report *report, vram_log_id id, double value)
+{
+    if (value >= 0) add_one(report, id, value);
+}
+
+static void vllm_lines(const vram_scenario *s, vram_report *report)
+{
+    const vram_pool *p = &report->pool;
+    add_known(report, VRAM_LOG_VLLM_WEIGHTS, p->model_bytes);
+    if (p->graph_bytes > 0 && s->vllm.engine == VRAM_VLLM_V1) add_one(report, VRAM_LOG_VLLM_GRAPHS, p->graph_bytes);
+    add_known(report, VRAM_LOG_VLLM_AVAILABLE, p->available_bytes);
+    if (p->tokens < 0) return;
+    add_one(report, VRAM_LOG_VLLM_TOKENS, p->tokens);
+    add(report, VRAM_LOG_VLLM_CONCURRENCY, 2, (const double[]){(double)s->context, p->concurrency});
+}
+
+static void sglang_lines(vram_report *report)
+{
+    const vram_pool *p = &report->pool;
+    add_known(report, VRAM_LOG_SGLANG_WEIGHTS, p->model_bytes);
+    if (p->tokens < 0) return;
+    add(report, p->v_bytes < 0 ? VRAM_LOG_SGLANG_LATENT_POOL : VRAM_LOG_SGLANG_POOL, p->v_bytes < 0 ? 2 : 3, (const double[]){p->tokens, p->k_bytes, p->v_bytes});
+    add_one(report, VRAM_LOG_SGLANG_TOKENS, p->tokens);
 }
 
 /* --------------------------------------------------------------------------------------------------------- llama.cpp -- */
@@ -98,17 +125,13 @@ static void cache_lines(const vram_scenario *s, bool windowed, vram_report *repo
 static void llama_lines(const vram_scenario *s, vram_report *report)
 {
     const unsigned compute = VRAM_BIT(VRAM_COMPONENT_WORKSPACE) | VRAM_BIT(VRAM_COMPONENT_LOGITS);
-    vram_llama_cpp_host host = vram_llama_cpp_host_bytes(s);
     double layers = (double)s->model.layers + 1, state = alive(report, VRAM_PHASE_LOAD, VRAM_BIT(VRAM_COMPONENT_RECURRENT_STATE));
     add(report, VRAM_LOG_LLAMA_LAYERS, 2, (const double[]){s->llama_cpp.gpu_layers < 0 ? layers : vram_min(layers, (double)s->llama_cpp.gpu_layers), layers});
-    add_one(report, VRAM_LOG_LLAMA_HOST_WEIGHTS, host.weights);
     add_one(report, VRAM_LOG_LLAMA_WEIGHTS, alive(report, VRAM_PHASE_LOAD, VRAM_BIT(VRAM_COMPONENT_WEIGHTS)));
     cache_lines(s, false, report);
     cache_lines(s, true, report);
     if (state > 0) add_one(report, VRAM_LOG_LLAMA_STATE, state);
     add_one(report, VRAM_LOG_LLAMA_COMPUTE, alive(report, VRAM_PHASE_LOAD, compute));
-    add_one(report, VRAM_LOG_LLAMA_HOST_COMPUTE, host.compute);
-    add_one(report, VRAM_LOG_LLAMA_OUTPUT, host.output);
 }
 
 void vram_logs(const vram_scenario *s, vram_report *report)
@@ -116,4 +139,6 @@ void vram_logs(const vram_scenario *s, vram_report *report)
     report->logs = 0;
     if (s->task != VRAM_TASK_INFERENCE || s->engine == VRAM_ENGINE_TRANSFORMERS) torch_lines(s, report);
     else if (s->engine == VRAM_ENGINE_LLAMA_CPP) llama_lines(s, report);
+    else if (s->engine == VRAM_ENGINE_VLLM) vllm_lines(s, report);
+    else if (s->engine == VRAM_ENGINE_SGLANG) sglang_lines(report);
 }

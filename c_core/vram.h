@@ -424,7 +424,7 @@ typedef struct { vram_note_id id; char path[VRAM_MAX_NAME]; int values; double v
 typedef struct { vram_rule_id id; int factors; vram_factor factor[VRAM_MAX_FACTORS]; double bytes; } vram_rule;
 
 /* A line that the engine's log, or a tool, will show. Values in the order of the line's placeholders (words.h): bytes, counts; words likewise. */
-typedef struct { vram_log_id id; int values; double value[8]; const char *word[2]; } vram_log;
+typedef struct vram_log { vram_log_id id; int values; double value[8]; const char *word[2]; } vram_log;
 
 typedef struct { char gpu[VRAM_MAX_NAME]; double usable_bytes; vram_verdict verdict; int64_t gpus_needed; /* 0: no number of them */ double headroom_bytes; } vram_fit;
 

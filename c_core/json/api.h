@@ -40,6 +40,10 @@ void vram_json_free(char *text);
 
 /* What the last vram_json_estimate() that was not refused found; for front doors that print it in their own way. NULL before one. */
 const struct vram_report *vram_json_last(const vram_json *json);
+/* A line of the report's log as it will be printed, in at most VRAM_JSON_LOG_ROOM bytes; its length. */
+enum { VRAM_JSON_LOG_ROOM = 256 };
+struct vram_log;
+int vram_json_log_text(const struct vram_log *line, char *out, size_t room);
 /* One part of a report's text ("peak", "components", ..), as text; NULL: no such part. */
 char *vram_json_part(const char *report, const char *key);
 /* Presets: the scenario of a scenario preset as text (NULL: unknown); and a walk over ids and names of a list ("models", "gpus",

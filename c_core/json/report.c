@@ -109,6 +109,69 @@ static void add_rules(cJSON *tree, const vram_report *r)
     }
 }
 
+/* 1234567 -> "1,234,567" */
+static int print_grouped(char *out, size_t room, double value)
+{
+    char digits[40];
+    int n = snprintf(digits, sizeof digits, "%.0f", value), at = 0;
+    for (int i = 0; i < n && at + 2 < (int)room; i++) {
+        out[at++] = digits[i];
+        if (i + 1 < n && (n - i - 1) % 3 == 0) out[at++] = ',';
+    }
+    out[at] = '\0';
+    return at;
+}
+
+/* One placeholder of a log's line (words.h) */
+static int print_placeholder(char *out, size_t room, char kind, int width, double value, const char *word)
+{
+    switch (kind) {
+    case 'G': return snprintf(out, room, "%*.2f", width, value / 1073741824);
+    case 'M': return snprintf(out, room, "%*.2f", width, value / 1048576);
+    case 'f': return snprintf(out, room, "%*.2f", width, value);
+    case 'd': return snprintf(out, room, "%*.0f", width, value);
+    case 'c': return print_grouped(out, room, value);
+    default: return snprintf(out, room, "%*s", width, word);
+    }
+}
+
+int vram_json_log_text(const vram_log *line, char *out, size_t room)
+{
+    size_t at = 0;
+    int value = 0, word = 0;
+    out[0] = '\0';
+    for (const char *t = vram_log_template(line->id); *t && at + 1 < room; t++) {
+        int width = 0;
+        if (*t != '%') {
+            out[at++] = *t;
+            out[at] = '\0';
+            continue;
+        }
+        for (t++; *t >= '0' && *t <= '9'; t++) width = 10 * width + (*t - '0');
+        int n = print_placeholder(out + at, room - at, *t, width, *t == 's' ? 0 : line->value[value], line->word[word] ? line->word[word] : "");
+        if (*t == 's') word++;
+        else value++;
+        at += n < 0 ? 0 : (size_t)vram_min((double)n, (double)(room - at - 1));
+    }
+    return (int)at;
+}
+
+/* The engine's own words: no translation, so the text is made here once for every front door. */
+static void add_logs(cJSON *tree, const vram_report *r)
+{
+    cJSON *array = cJSON_AddArrayToObject(tree, "log");
+    char text[VRAM_JSON_LOG_ROOM];
+    for (int i = 0; i < r->logs; i++) {
+        cJSON *row = cJSON_CreateObject(), *values;
+        add_name(row, "id", VRAM_LIST_LOG, (int)r->log[i].id);
+        vram_json_log_text(&r->log[i], text, sizeof text);
+        cJSON_AddStringToObject(row, "text", text);
+        values = cJSON_AddArrayToObject(row, "values");
+        for (int k = 0; k < r->log[i].values; k++) cJSON_AddItemToArray(values, vram_json_whole(r->log[i].value[k]));
+        cJSON_AddItemToArray(array, row);
+    }
+}
+
 static void add_model(cJSON *tree, const vram_report *r)
 {
     cJSON *model = cJSON_AddObjectToObject(tree, "model");
@@ -143,6 +206,7 @@ cJSON *vram_json_report_write(const vram_scenario *s, const cJSON *source, const
     add_fits(tree, r);
     add_notes(tree, r);
     add_rules(tree, r);
+    add_logs(tree, r);
     return tree;
 }
 
@@ -218,7 +282,7 @@ cJSON *vram_json_lists(void)
 {
     static const struct { const char *key; vram_list list; } plain[] = {
         {"component", VRAM_LIST_COMPONENT}, {"phase", VRAM_LIST_PHASE}, {"role", VRAM_LIST_ROLE}, {"certainty", VRAM_LIST_CERTAINTY},
-        {"verdict", VRAM_LIST_VERDICT}, {"what", VRAM_LIST_WHAT}, {"note", VRAM_LIST_NOTE}, {"error", VRAM_LIST_ERROR}, {"rule", VRAM_LIST_RULE},
+        {"verdict", VRAM_LIST_VERDICT}, {"what", VRAM_LIST_WHAT}, {"note", VRAM_LIST_NOTE}, {"error", VRAM_LIST_ERROR}, {"rule", VRAM_LIST_RULE}, {"log", VRAM_LIST_LOG},
     };
     cJSON *lists = cJSON_CreateObject();
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) add_names(lists, plain[i].key, plain[i].list);

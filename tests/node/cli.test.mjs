@@ -5,7 +5,7 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { test } from '../harness.mjs'
-import { estimate, presets } from '../lib.mjs'
+import { estimate, patched, presets } from '../lib.mjs'
 
 const vram = (args, input = '') => {
   const run = spawnSync('build/vram', args, { input, encoding: 'utf8' })
@@ -32,6 +32,53 @@ await test('vram estimate --only: a part of the report', () => {
   const report = JSON.parse(estimate('{}').out)
   for (const part of ['peak', 'components', 'phases', 'model'])
     assert.deepEqual(JSON.parse(estimate('{}', ['--json', '--only', part]).out), { [part]: report[part] }[part], part)
+})
+
+await test('vram solve: what it names fits, one more does not', () => {
+  const questions = [
+    [{ engine: 'vllm', model: 'qwen3-8b', gpu: 'rtx-4090' }, ['context', 'batch', 'weights']],
+    [{ engine: 'llama.cpp', model: 'gemma-3-27b', weights: 'gguf:Q4_K_M', gpu: 'rtx-4090' }, ['context', 'llama_cpp.slots', 'weights', 'llama_cpp.gpu_layers']],
+    [{ model: 'llama-3.1-8b', gpu: 'rtx-4090' }, ['context', 'batch', 'weights']],
+    [{ task: 'training', training: { method: 'lora', checkpointing: 'full' }, model: 'qwen2.5-7b', gpu: 'l40s' }, ['training.sequence_length', 'training.micro_batch', 'weights']],
+    [{ task: 'rl', training: { method: 'lora' }, model: 'qwen2.5-1.5b' }, ['rl.response', 'training.micro_batch', 'rl.rollout_batch', 'weights']],
+  ]
+  for (const [scenario, paths] of questions) {
+    const { solve } = JSON.parse(vram(['solve', '-', '--json'], JSON.stringify(scenario)).out)
+    assert.deepEqual(solve.map(a => a.path), paths, JSON.stringify(scenario))
+    for (const { path, value, bytes, headroom_bytes, verdict } of solve) {
+      const [now, next] = [value, typeof value === 'number' ? value + 1 : null].map(v => v === null ? null : JSON.parse(estimate(JSON.stringify(patched(scenario, { [path]: v }))).out))
+      assert.ok(value !== null, path)
+      assert.equal(now.peak.bytes, bytes, path)
+      assert.equal(now.fits[0].headroom_bytes, headroom_bytes, path)
+      assert.equal(now.fits[0].verdict, verdict, path)
+      assert.ok(verdict !== 'no', path)
+      assert.ok(!next || next.error || next.fits[0].verdict === 'no' || path === 'llama_cpp.gpu_layers', `${path}: one more than ${value} fits as well`)
+    }
+  }
+})
+
+await test('vram solve: nothing fits, and a field that is no number', () => {
+  const small = JSON.stringify({ model: 'llama-3.1-70b', gpu: 'rtx-4090' })
+  assert.deepEqual(JSON.parse(vram(['solve', '-', '--json', '--for', 'context,batch'], small).out), { solve: ['context', 'batch'].map(path => ({ path, value: null, limit: path === 'context' ? 131072 : null })) })
+  assert.match(vram(['solve', '-'], small).out, /nothing fits/)
+  for (const path of ['engine', 'nonsense', 'vllm.gpu_memory_utilization', '', '"']) {
+    const run = vram(['solve', '-', '--json', '--for', path], '{}')
+    assert.equal(run.status, 2, path)
+    assert.deepEqual([JSON.parse(run.out).error.path, JSON.parse(run.out).error.code], ['for', 'unknown_value'], path)
+  }
+  assert.equal(vram(['solve', '-'], '{"context":-1}').status, 2)
+})
+
+await test('the log in the report: lines with the ledger\'s own numbers', () => {
+  const report = JSON.parse(estimate(JSON.stringify({ engine: 'llama.cpp', model: 'llama-3.1-8b', weights: 'gguf:Q4_K_M', context: 8192 })).out)
+  const line = id => report.log.find(l => l.id === id)
+  assert.equal(line('llama_kv').text, 'llama_kv_cache: size = 1024.00 MiB (  8192 cells,  32 layers,  1/1 seqs), K (f16):  512.00 MiB, V (f16):  512.00 MiB')
+  assert.equal(line('llama_weights').values[0], report.components.weights)
+  assert.equal(line('llama_kv_buffer').text, 'llama_kv_cache:      CUDA0 KV buffer size =  1024.00 MiB')
+  const torch = JSON.parse(estimate(JSON.stringify({ task: 'training', model: 'gpt2' })).out)
+  const apart = (torch.components.context ?? 0) + (torch.components.fragmentation ?? 0)
+  assert.equal(torch.log.find(l => l.id === 'torch_peak').values[0], torch.peak.bytes - apart)
+  assert.deepEqual(JSON.parse(estimate('{}').out).log, [])
 })
 
 await test('vram presets: every id, a line', () => {

@@ -12,7 +12,7 @@ export function makeNotes(root) {
   root.append(list);
   return {
     update({ report }) {
-      keyed(list, report.notes.map((n, i) => ({ ...n, key: `${n.id}${i}` })), (n) => n.key, () => el('li', {}), (li, n) => setText(li, noteText(n)));
+      keyed(list, report.notes.map((n, i) => ({ ...n, key: `${n.id}${i}` })), (n) => n.key, () => el('li', {}), (li, n) => setText(li, noteText(n, report.scenario.engine)));
       show(root, report.notes.length > 0);
     },
   };

@@ -1,6 +1,6 @@
 // The core: a WebAssembly module without imports that answers JSON with JSON. The only file that knows of its memory.
 const ABI = 1;
-const OP = { estimate: 0, options: 1, tables: 2, presets: 3 };
+const OP = { estimate: 0, options: 1, tables: 2, presets: 3, solve: 4 };
 
 // Asked once at the start: a core that answers this wrong is not to be shown to anybody.
 const KNOWN = {
@@ -32,6 +32,8 @@ export async function openCore(bytes, presets) {
     estimate: (scenario) => call(OP.estimate, scenario),
     // {path: [value, …]} -> {path: [{value, bytes, …} | {value, error}, …]}
     options: (scenario, options) => call(OP.options, { scenario, options }).options ?? {},
+    // the inverse questions: [{path, value, limit, bytes, …}, …]
+    solve: (scenario, paths) => call(OP.solve, { scenario, for: paths }).solve ?? [],
     tables: () => call(OP.tables),
   };
   const test = core.estimate(KNOWN.scenario);

@@ -12,7 +12,9 @@ import { indexTables, valueReader } from './fields.js';
 import { makeForm } from './form.js';
 import { LANGS, getLang, preferredLang, setLang, ui } from './i18n.js';
 import { makeLedger } from './ledger.js';
+import { makeLimits } from './limits.js';
 import { readLink, writeLink } from './link.js';
+import { makeLog } from './log.js';
 import { getPath, isTree, leaves, same, withPatch } from './paths.js';
 import { readStored, store } from './stored.js';
 import { CONTEXT } from './reading.js';
@@ -140,6 +142,8 @@ export async function start({ wasm, presets, accuracy }) {
   const compare = makeCompare($('compare'), { fitOn: (id) => core.estimate({ ...slots[0].report.scenario, gpu: id }).fits?.[0] ?? null });
   const facts = makeFacts($('facts'));
   const notes = makeNotes($('notes-block'));
+  const limits = makeLimits($('limits'), { solve: (scenario) => core.solve(scenario), onPick: (path, value) => patch({ [path]: value }, true) });
+  const log = makeLog($('log'));
   const rules = makeRules($('rules-block'));
   const right = makeAccuracy($('accuracy'), accuracy);
   const chapters = makeChapters($('chapters'), $('more'), { presets, linkOf: presetLink });
@@ -197,6 +201,7 @@ export async function start({ wasm, presets, accuracy }) {
     ledger.update(all);
     facts.update(all);
     notes.update(all);
+    log.update(all);
     setText(full, ui('full'));
     setAttr(full, 'href', pageAddress() + here({ lang: shown.lang ?? getLang(), embed: null }));
     cancelAnimationFrame(frame);
@@ -224,6 +229,7 @@ export async function start({ wasm, presets, accuracy }) {
       const price = (p) => core.estimate(variant(p)).peak ?? null;
       panel.update({ preset: slot.preset, price, isActive: (p) => same(slot.scenario, variant(p)), unit: unit() });
       compare.update(all);
+      limits.update({ scenario: slot.scenario, unit: unit(), error: slot.error });
       rules.update(all);
       right.update();
     }

@@ -27,9 +27,9 @@ export function errorText(error) {
   return word('error', id, vars);
 }
 
-export function noteText(note) {
+export function noteText(note, engine = '') {
   const vars = Object.fromEntries((note.values ?? []).map((v, i) => [String(i), readable(v)]));
-  return word('note', note.id, { ...vars, field: note.path ? fieldLabel(note.path) : '' });
+  return word('note', note.id, { ...vars, engine: engine && valueWord('engine', engine), field: note.path ? fieldLabel(note.path) : '' });
 }
 
 export function noticeText(notice) {
