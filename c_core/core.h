@@ -145,6 +145,7 @@ typedef void vram_gguf_visitor(void *context, const vram_gguf_tensor *tensor);
 /* Every tensor in the file's order: outside the layers first, then layer by layer. */
 void vram_gguf_walk(const vram_scenario *scenario, const vram_model *model, vram_format format, vram_gguf_visitor *visit, void *context);
 void vram_gguf_weights(const vram_scenario *scenario, const vram_model *model, vram_role role, vram_format format, unsigned phases, vram_report *report);
+double vram_gguf_host_bytes(const vram_scenario *scenario, const vram_model *model, vram_format format); /* of the tensors that llama.cpp leaves in host memory */
 
 /* ---- kv_cache.c : cache and state of `sequences` sequences of `tokens` tokens ---- */
 
@@ -226,6 +227,9 @@ void vram_transformers_generate(const vram_scenario *scenario, const vram_model 
                                 vram_phase phase, vram_report *report);             /* the same within a training loop */
 void vram_engine_llama_cpp(const vram_scenario *scenario, vram_report *report);     /* engine_llama_cpp.c */
 double vram_llama_cpp_cache_padding(const vram_scenario *scenario, bool windowed);  /* what CUDA adds to quantised caches, of one of the two */
+/* What llama.cpp keeps in host memory, as its log says: the model's tensors that no GPU has (mapped from the file), the buffer of results, the compute buffer */
+typedef struct { double model, output, compute; bool pinned_output; } vram_llama_cpp_host;
+vram_llama_cpp_host vram_llama_cpp_host_bytes(const vram_scenario *scenario);       /* engine_llama_cpp.c; the output is pinned when the GPU makes it */
 
 /* ---- training.c, replay.c ---- */
 void vram_training(const vram_scenario *scenario, vram_report *report);             /* the scenario's own model trained, rules of thumb */

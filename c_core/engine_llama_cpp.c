@@ -133,3 +133,20 @@ void vram_engine_llama_cpp(const vram_scenario *scenario, vram_report *report)
     add_compute_buffer(&graph, batch.tokens, bytes, report);
     add_pool(scenario, &batch, report);
 }
+
+/* llama-context.cpp, output_reserve: a row of logits a slot at the start */
+vram_llama_cpp_host vram_llama_cpp_host_bytes(const vram_scenario *scenario)
+{
+    ggml_graph graph;
+    llama_weights weights = {.output = 0};
+    llama_batch batch = batch_of(scenario);
+    vram_format file = vram_llama_cpp_file(scenario, scenario->weights);
+    if (batch.host_layers > 0) vram_gguf_walk(scenario, &scenario->model, file, note_type, &weights);
+    batch.weights = &weights;
+    return (vram_llama_cpp_host){
+        .model = vram_gguf_host_bytes(scenario, &scenario->model, file),
+        .output = batch.sequences * (double)scenario->model.vocab * 4,
+        .compute = llama_graph_host_bytes(&graph, &scenario->model, &batch),
+        .pinned_output = batch.host_layers <= scenario->model.layers,
+    };
+}

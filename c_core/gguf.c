@@ -386,6 +386,7 @@ typedef struct {
     double first_layer;        /* layers from here on are on the GPU */
     double blocks[VRAM_PART_OTHER + 1][VRAM_GGML_COUNT];
     double padding;
+    double host;               /* bytes that stay in host memory */
 } sums;
 
 /* CUDA: a quantised row that is no multiple of 512 gets room for a whole one after the tensor; tensors start at multiples of 128 bytes.
@@ -418,6 +419,26 @@ static void sum_tensor(void *context, const vram_gguf_tensor *t)
     if (s->engine) s->padding += cuda_padding(t);
 }
 
+/* Tensors start at multiples of 32 bytes in the file, and so in its mapping. A tied embedding is there once, whoever has a copy. */
+static void sum_host_tensor(void *context, const vram_gguf_tensor *t)
+{
+    sums *s = context;
+    if (t->token_embedding || !on_gpu(s, t)) s->host += vram_round_up(t->bytes, 32);
+}
+
+static double first_layer(const vram_scenario *scenario, const vram_model *model)
+{
+    double offloaded = scenario->llama_cpp.gpu_layers < 0 ? (double)model->layers + 1 : (double)scenario->llama_cpp.gpu_layers;
+    return vram_max(0, (double)model->layers + 1 - offloaded);
+}
+
+double vram_gguf_host_bytes(const vram_scenario *scenario, const vram_model *model, vram_format format)
+{
+    sums s = {.scenario = scenario, .model = model, .engine = true, .first_layer = first_layer(scenario, model)};
+    vram_gguf_walk(scenario, model, format, sum_host_tensor, &s);
+    return s.host + (s.first_layer > 0 ? vram_round_up(4 * (double)model->rotary_factors, 32) : 0);
+}
+
 static void add_sums(const sums *s, vram_role role, unsigned phases, vram_report *report)
 {
     for (int part = 0; part <= VRAM_PART_OTHER; part++)
@@ -434,8 +455,7 @@ static void add_sums(const sums *s, vram_role role, unsigned phases, vram_report
 void vram_gguf_weights(const vram_scenario *scenario, const vram_model *model, vram_role role, vram_format format, unsigned phases, vram_report *report)
 {
     sums s = {.scenario = scenario, .model = model, .engine = scenario->task == VRAM_TASK_INFERENCE && scenario->engine == VRAM_ENGINE_LLAMA_CPP};
-    double offloaded = scenario->llama_cpp.gpu_layers < 0 ? (double)model->layers + 1 : (double)scenario->llama_cpp.gpu_layers;
-    s.first_layer = vram_max(0, (double)model->layers + 1 - offloaded);
+    s.first_layer = first_layer(scenario, model);
     vram_gguf_walk(scenario, model, format, sum_tensor, &s);
     if (s.first_layer < (double)model->layers) s.blocks[VRAM_PART_OTHER][VRAM_GGML_F32] += (double)model->rotary_factors;
     add_sums(&s, role, phases, report);

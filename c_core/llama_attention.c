@@ -145,8 +145,15 @@ static int turned_back(net *n, const vram_attention *a, int o)
     return V(ggml_graph_op(n->g, false, ggml_f32((double)a->v_head_dim, (double)a->heads, n->rows), SOURCES(cache_of(n, a).v_rotation, V(o))));
 }
 
-/* On the host the row numbers are needed there only */
-static void write_cache(net *n, int x, int ids) { ggml_graph_use(n->g, SOURCES(V(x), on_host(n) ? GGML_NONE : ids)); }
+/* On the host the row numbers are needed there only, and the rows are copied there. */
+static void write_cache(net *n, int x, int ids)
+{
+    ggml_graph_use(n->g, SOURCES(V(x), on_host(n) ? GGML_NONE : ids));
+    if (!on_host(n)) return;
+    n->host_inputs |= 1u << ids;
+    n->layer_copies += n->g->tensor[x & ~GGML_VIEW].of.bytes;
+    n->host_copies = vram_max(n->host_copies, n->layer_copies);
+}
 
 /* q, k, v and the writing of the cache; returns q. With two caches k comes before v (build_attn of _iswa), else after. */
 static int queries(net *n, const vram_attention *a, const cache *c, int x)

@@ -234,6 +234,7 @@ static void walk(net *n)
         const vram_layer *l = layer_at(n, n->layer);
         n->carried = GGML_NONE;
         n->carried_made = false;
+        n->layer_copies = 0;
         n->picked = GGML_NONE;
         n->g->last_split = n->layer + 1 == n->b->host_layers;
         int stream = l->parallel && l->attention.type != VRAM_MIXER_NONE ? parallel_layer(n, l) : plain_layer(n, l);
@@ -281,7 +282,7 @@ static double layer_input_width(const vram_model *m)
     return 0;
 }
 
-double llama_graph_bytes(ggml_graph *graph, const vram_model *model, const llama_batch *batch)
+static net start(ggml_graph *graph, const vram_model *model, const llama_batch *batch)
 {
     net n = {.g = graph, .m = model, .b = batch, .traits = traits_of(model), .two_caches = batch->two_caches, .hidden = (double)model->hidden, .layer_input = layer_input_width(model), .tokens = batch->tokens};
     ggml_graph_start(graph);
@@ -305,9 +306,33 @@ double llama_graph_bytes(ggml_graph *graph, const vram_model *model, const llama
     ggml_graph_input(graph, INDEX_ROTATION, ggml_f32(128, 128, 1));
     rotations(&n, false, K_ROTATION, V_ROTATION);
     rotations(&n, true, WINDOW_K_ROTATION, WINDOW_V_ROTATION);
+    return n;
+}
+
+double llama_graph_bytes(ggml_graph *graph, const vram_model *model, const llama_batch *batch)
+{
+    net n = start(graph, model, batch);
     walk(&n);
     ggml_graph_second_pass(graph);
     ggml_graph_leaves(graph, n.leaf); /* as many as the first pass met */
     walk(&n);
     return graph->failed ? 0 : graph->high;
+}
+
+/* On the host all inputs lie side by side: those that the GPU copies; the numbers by which rows of tables are taken there (tokens, learned positions);
+ * embeddings, which a caller may give in place of tokens. Behind them the rows taken of the embedding; later what layers in host memory write
+ * to their caches has that room. */
+double llama_graph_host_bytes(ggml_graph *graph, const vram_model *model, const llama_batch *batch)
+{
+    static const double alignment = 32; /* of ggml's CPU buffers */
+    net n = start(graph, model, batch);
+    double rows = vram_round_up(graph->tensor[STREAM].of.bytes, alignment), ids = vram_round_up(4 * n.tokens, alignment), bytes = 0;
+    walk(&n);
+    for (int id = 0; id < GGML_MAX_INPUTS; id++) {
+        bool read = graph->tensor[id].met || n.host_inputs >> id & 1;
+        if (!read || id == CARRIED || id == ROTARY_FACTORS) continue; /* no inputs: a layer's result, a weight */
+        bytes += id == STREAM ? rows : vram_round_up(graph->tensor[id].of.bytes, alignment); /* the stream has changed its shape */
+        if (id == STREAM || id == LAYER_INPUTS || id == LEARNED_POSITIONS) bytes += ids;
+    }
+    return graph->failed ? 0 : bytes + vram_max(rows, n.host_copies);
 }

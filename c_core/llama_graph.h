@@ -23,7 +23,9 @@ typedef struct {
     const llama_weights *weights; /* of theirs */
 } llama_batch;
 
-/* Bytes of the buffer, 0 when the graph was too large for the tables. The graph is working space. */
+/* Bytes of the GPU's buffer, 0 when the graph was too large for the tables. The graph is working space. */
 double llama_graph_bytes(ggml_graph *graph, const vram_model *model, const llama_batch *batch);
+/* and of the one in host memory */
+double llama_graph_host_bytes(ggml_graph *graph, const vram_model *model, const llama_batch *batch);
 
 #endif

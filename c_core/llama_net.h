@@ -61,6 +61,9 @@ typedef struct {
     bool carried_made;
     int columns;            /* state of the convolution that this layer reads */
     double leaf;            /* where the next layer's leaf is */
+    double host_copies;     /* bytes that the host has copied of one layer's results, at most */
+    double layer_copies;    /* of the layer at hand */
+    unsigned host_inputs;   /* a bit for each input that is read there */
     int picked;             /* rows of the stream, when they are picked before the mixer is done */
 } net;
 

@@ -3,7 +3,7 @@
 
 #include "cJSON.h"
 #include "ggml_graph.h"
-#include "json/api.h"
+#include "json/json.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -152,6 +152,41 @@ TEST(llama_mixes, "llama.cpp: what llama-quantize makes of published shapes")
                  cases[i].model, cases[i].mix, cases[i].imatrix ? "true" : "false");
         double got = sum(json, scenario, "weights", "weights");
         CHECK(same(got, cases[i].bytes), "%s: %.0f, not %.0f", scenario, got, cases[i].bytes);
+    }
+    vram_json_close(json);
+}
+
+/* Measured: the same llama.cpp's memory breakdown and log. Of the model: what is mapped from the file, or lies in pinned memory. */
+TEST(llama_host, "llama.cpp: what stays in host memory")
+{
+    static const struct { const char *model; int context, ubatch, slots; bool flash; int gpu_layers; double model_bytes, output, compute; } cases[] = {
+        {"llama-2-7b", 8192, 512, 1, true, -1, 262144000, 128000, 25178144},
+        {"llama-2-7b", 8192, 512, 1, true, 16, 7143456768, 128000, 33566752},
+        {"llama-2-7b", 8192, 512, 1, true, 0, 13477363712, 128000, 33566752},
+        {"qwen3-0.6b", 8192, 512, 1, true, -1, 311164928, 607744, 12595232},
+        {"qwen3-8b", 8192, 512, 1, false, -1, 1244659712, 607744, 37756960},
+        {"gemma-4-e2b-it", 8192, 512, 1, true, -1, 805306368 + 4697620480, 1048576, 34101280},
+        {"gemma-2-9b", 8192, 512, 1, false, -1, 1835008000, 1024000, 57684000},
+        {"bloom-7b1", 8192, 512, 1, true, -1, 2055208960, 1003520, 25176096},
+        {"gpt2", 8192, 512, 1, true, -1, 80340480, 201028, 13119520},
+        {"glm-5", 8192, 512, 1, true, -1, 1903165440, 619520, 42020896},
+        {"qwen3-30b-a3b", 32768, 512, 4, true, 24, 31791686656, 2430976, 41955360},
+    };
+    static vram_scenario scenario;
+    vram_json *json = vram_json_open(vram_presets, vram_presets_bytes);
+    for (int i = 0; i < COUNT(cases); i++) {
+        char text[512], layers[32] = "";
+        vram_error error;
+        if (cases[i].gpu_layers >= 0) snprintf(layers, sizeof layers, ",\"gpu_layers\":%d", cases[i].gpu_layers);
+        snprintf(text, sizeof text, "{\"task\":\"inference\",\"model\":\"%s\",\"engine\":\"llama.cpp\",\"weights\":\"gguf:F16\",\"context\":%d,\"llama_cpp\":{\"ubatch\":%d,\"slots\":%d,\"flash_attention\":%s%s}}",
+                 cases[i].model, cases[i].context, cases[i].ubatch, cases[i].slots, cases[i].flash ? "true" : "false", layers);
+        cJSON *tree = vram_json_parse(text, strlen(text), &error);
+        bool read = tree && vram_json_scenario_read(json, tree, &scenario, &error);
+        CHECK(read, "%s: %s", text, error.path);
+        vram_llama_cpp_host got = vram_llama_cpp_host_bytes(&scenario);
+        CHECK(same(got.model, cases[i].model_bytes) && same(got.output, cases[i].output) && same(got.compute, cases[i].compute), "%s: %.0f %.0f %.0f", text, got.model, got.output, got.compute);
+        CHECK(got.pinned_output == (cases[i].gpu_layers != 0), "%s", text);
+        cJSON_Delete(tree);
     }
     vram_json_close(json);
 }
