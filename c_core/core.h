@@ -164,6 +164,7 @@ typedef struct {
     bool expanded;           /* MLA: the heads' keys and values, not the latent */
     double v_width;          /* numbers of V a token and layer, where all are as wide as the widest; 0: its own */
     double k_bytes, v_bytes; /* a number */
+    double index_bytes;      /* of a sparse index's key; 0: as k_bytes */
     double states;           /* recurrent states kept */
     double state_bytes;      /* 0: 4 where the model keeps it in fp32, else conv_bytes */
     double conv_bytes;
@@ -217,6 +218,9 @@ double vram_model_slack(const vram_scenario *scenario, const vram_model *model, 
 void vram_engine_entries(const vram_scenario *scenario, vram_report *report);       /* engine.c; bare, transformers, sglang */
 void vram_engine_vllm(const vram_scenario *scenario, vram_report *report);          /* engine_vllm.c */
 double vram_sequences_on_gpu(const vram_scenario *scenario);                        /* of `batch`, on one replica */
+double vram_pool_budget(const vram_scenario *scenario, const vram_gpu *gpu);        /* bytes of a card that the engine's settings give to weights, buffers and pool */
+double vram_pool_sequences(const vram_pool *pool, double budget);                   /* that run at once on a card with this budget */
+double vram_sglang_share(const vram_scenario *scenario, const vram_gpu *gpu);       /* mem_fraction_static */
 void vram_engine_transformers(const vram_scenario *scenario, vram_report *report);  /* engine_transformers.c: generate() */
 void vram_engine_sglang(const vram_scenario *scenario, vram_report *report);        /* engine_sglang.c */
 void vram_serving_pass(const vram_scenario *scenario, double tokens, double sequences, vram_report *report); /* engine_vllm.c: of a server's forward pass */

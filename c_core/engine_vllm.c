@@ -515,35 +515,57 @@ static void group_pool(pool *p)
     p->bytes = page * p->size;
 }
 
+/* Blocks of a sequence while its prompt is computed, which is what the engine admits it by (kv_cache_interface.py, max_admission_blocks_per_request):
+ * behind a window nothing is freed before the batches in flight are done, the asynchronous scheduler's two and one for each further stage. */
 static double blocks_of(const vllm *v, const bucket *b, double tokens)
 {
-    double in_flight = 2 * v->T; /* asynchronous scheduling: two batches */
+    double in_flight = (1 + (double)v->s->parallel.pipeline) * v->T;
     if (b->states > 0) return b->states;
     if (b->window <= 0) return vram_ceil_div(tokens, b->tokens);
     if (b->chunk) return vram_ceil_div(vram_min(b->window + in_flight, tokens), b->tokens);
     return vram_ceil_div(vram_min(b->window - 1 + in_flight, tokens), b->tokens) + 1;
 }
 
+/* While it is answered, a token a step: a window and the steps in flight (single_type_kv_cache_manager.py, remove_skipped_blocks). Prompts come one after
+ * another, so of all sequences one at a time takes blocks_of(), the others these. */
+static double blocks_while_decoding(const vllm *v, const bucket *b, double tokens)
+{
+    double in_flight = 1 + (double)v->s->parallel.pipeline, whole = blocks_of(v, b, tokens);
+    if (b->states > 0 || b->window <= 0) return whole;
+    return vram_min(whole, vram_ceil_div(b->window - (b->chunk ? 0 : 1) + in_flight, b->tokens) + 1);
+}
+
+typedef double blocks_rule(const vllm *, const bucket *, double);
+
 /* Block ids that a sequence of so many tokens takes from the pool. */
-static double blocks_of_sequence(const vllm *v, const pool *p, double tokens)
+static double blocks_of_sequence(const vllm *v, const pool *p, double tokens, blocks_rule *rule)
 {
     double blocks = 0;
-    if (p->size == 0) return p->buckets > 0 ? blocks_of(v, &p->bucket[0], tokens) : 0;
-    for (int i = 0; i < p->buckets; i++) blocks += vram_ceil_div(p->bucket[i].layers, p->size) * blocks_of(v, &p->bucket[i], tokens);
+    if (p->size == 0) return p->buckets > 0 ? rule(v, &p->bucket[0], tokens) : 0;
+    for (int i = 0; i < p->buckets; i++) blocks += vram_ceil_div(p->bucket[i].layers, p->size) * rule(v, &p->bucket[i], tokens);
     return blocks;
+}
+
+static void add_blocks(const vllm *v, const pool *p, const bucket *b, double sequences, double blocks, vram_report *report)
+{
+    unsigned serving = VRAM_BIT(VRAM_PHASE_PREFILL) | VRAM_BIT(VRAM_PHASE_DECODE);
+    double groups = p->size > 0 ? vram_ceil_div(b->layers, p->size) : 1, layers = p->size > 0 ? p->size : b->layers;
+    vram_component c = b->states > 0 ? VRAM_COMPONENT_RECURRENT_STATE : VRAM_COMPONENT_KV_CACHE;
+    vram_what what = b->states > 0 ? VRAM_WHAT_STATE : b->window > 0 ? VRAM_WHAT_WINDOW_LAYERS : v->m->kind[0].attention.type == VRAM_MIXER_MLA ? VRAM_WHAT_LATENT : VRAM_WHAT_GLOBAL_LAYERS;
+    vram_entry *e = add(report, c, what, VRAM_EXACT, serving);
+    vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCES, sequences), VRAM_SYMBOL_GROUPS, groups);
+    vram_times(vram_times(vram_times(e, VRAM_SYMBOL_BLOCKS, blocks), VRAM_SYMBOL_LAYERS, layers), VRAM_SYMBOL_BYTES, b->page);
 }
 
 static void add_reserved(const vllm *v, const pool *p, vram_report *report)
 {
-    unsigned serving = VRAM_BIT(VRAM_PHASE_PREFILL) | VRAM_BIT(VRAM_PHASE_DECODE);
+    double sequences = vram_sequences_on_gpu(v->s);
     for (int i = 0; i < p->buckets; i++) {
         const bucket *b = &p->bucket[i];
-        double groups = p->size > 0 ? vram_ceil_div(b->layers, p->size) : 1, layers = p->size > 0 ? p->size : b->layers;
-        vram_component c = b->states > 0 ? VRAM_COMPONENT_RECURRENT_STATE : VRAM_COMPONENT_KV_CACHE;
-        vram_what what = b->states > 0 ? VRAM_WHAT_STATE : b->window > 0 ? VRAM_WHAT_WINDOW_LAYERS : v->m->kind[0].attention.type == VRAM_MIXER_MLA ? VRAM_WHAT_LATENT : VRAM_WHAT_GLOBAL_LAYERS;
-        vram_entry *e = add(report, c, what, VRAM_EXACT, serving);
-        vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCES, vram_sequences_on_gpu(v->s)), VRAM_SYMBOL_GROUPS, groups);
-        vram_times(vram_times(vram_times(e, VRAM_SYMBOL_BLOCKS, blocks_of(v, b, v->L)), VRAM_SYMBOL_LAYERS, layers), VRAM_SYMBOL_BYTES, b->page);
+        double first = blocks_of(v, b, v->L), further = blocks_while_decoding(v, b, v->L);
+        bool alike = first <= further;
+        add_blocks(v, p, b, alike ? sequences : 1, first, report);
+        if (!alike && sequences > 1) add_blocks(v, p, b, sequences - 1, further, report);
     }
 }
 
@@ -551,10 +573,10 @@ static void add_reserved(const vllm *v, const pool *p, vram_report *report)
 static double longest_context(const vllm *v, const pool *p, double blocks)
 {
     double low = 0, high = 1099511627776.0;
-    if (blocks_of_sequence(v, p, 1) > blocks - 1) return 0;
+    if (blocks_of_sequence(v, p, 1, blocks_of) > blocks - 1) return 0;
     while (high - low > 1) {
         double middle = vram_floor_div(low + high, 2);
-        if (blocks_of_sequence(v, p, middle) <= blocks - 1) low = middle;
+        if (blocks_of_sequence(v, p, middle, blocks_of) <= blocks - 1) low = middle;
         else high = middle;
     }
     return v->m->max_positions > 0 ? vram_min(low, (double)v->m->max_positions) : low;
@@ -562,7 +584,7 @@ static double longest_context(const vllm *v, const pool *p, double blocks)
 
 static void capacity(const vllm *v, const pool *p, double room, vram_report *report)
 {
-    double each = blocks_of_sequence(v, p, v->L), blocks = p->bytes > 0 ? vram_max(0, vram_floor_div(room, p->bytes)) : 0;
+    double each = blocks_of_sequence(v, p, v->L, blocks_of), blocks = p->bytes > 0 ? vram_max(0, vram_floor_div(room, p->bytes)) : 0;
     report->pool.available_bytes = vram_max(0, room);
     report->kv_tokens_capacity = each > 0 ? vram_floor_div(blocks / each * v->L, 1) : -1;
     report->max_context = p->buckets > 0 ? longest_context(v, p, blocks) : -1;
@@ -571,6 +593,8 @@ static void capacity(const vllm *v, const pool *p, double room, vram_report *rep
     if (each <= 0) return;
     report->pool.blocks = blocks;
     report->pool.concurrency = blocks / each;
+    report->pool.first_bytes = (each + 1) * p->bytes;
+    report->pool.sequence_bytes = blocks_of_sequence(v, p, v->L, blocks_while_decoding) * p->bytes;
 }
 
 /* ------------------------------------------------------------------------------------------------------- the whole -- */
@@ -649,10 +673,13 @@ void vram_engine_vllm(const vram_scenario *s, vram_report *report)
     if (v.graphs) vram_times(add(report, VRAM_COMPONENT_CUDA_GRAPHS, VRAM_WHAT_GRAPH_POOL, VRAM_ALLOWANCE, VRAM_BIT(VRAM_PHASE_PREFILL) | VRAM_BIT(VRAM_PHASE_DECODE)), VRAM_SYMBOL_BYTES, vram_floor_div(graphs, 1));
     if (v.graphs) vram_graphs_allowance(s, graphs_captured(&v), report);
     if (v.graphs && s->overheads && !v.v0) graphs += graphs_captured(&v) * (double)s->model.layers * 190 * 1024;
-    double others = vram_ranks_allowance(s, report) + (v.v0 ? 0 : vram_kernels_allowance(s, report)), total = s->gpu.usable_bytes + s->gpu.context_bytes;
+    double others = vram_ranks_allowance(s, report) + (v.v0 ? 0 : vram_kernels_allowance(s, report)), budget = vram_pool_budget(s, &s->gpu);
     report->pool.graph_bytes = vram_floor_div(graphs, 1);
     fill_pool(&v, &p);
     group_pool(&p);
     add_reserved(&v, &p, report);
-    capacity(&v, &p, vram_floor_div(s->vllm.gpu_memory_utilization * total, 1) - before - peak - others - (v.v0 ? 0 : graphs), report);
+    report->pool.fixed_bytes = before + peak + others + (v.v0 ? 0 : graphs);
+    report->pool.sequences_limit = (double)s->vllm.max_num_seqs;
+    capacity(&v, &p, budget - report->pool.fixed_bytes, report);
+    report->pool.sequences = vram_pool_sequences(&report->pool, budget);
 }

@@ -28,24 +28,45 @@ static double needed(const vram_report *report)
     return most;
 }
 
-/* Cards needed is the plainest question: so many of them that their usable memories together hold what all GPUs of the scenario
- * hold together. It divides what may not divide (activations); how to spread a model really is the plan's business. */
-static void fit(const vram_gpu *gpu, double bytes, int64_t gpus, vram_report *report)
+/* What must find room on a card, and the room: of an engine with a pool its budget, of which its setting leaves the rest of the card alone. */
+typedef struct { double bytes, room; bool holds; } demand;
+
+static demand demand_on(const vram_scenario *s, const vram_gpu *gpu, double bytes, const vram_pool *pool)
+{
+    demand d = {bytes, gpu->usable_bytes, bytes <= gpu->usable_bytes};
+    if (pool->first_bytes <= 0) return d;
+    double sequences = vram_sequences_on_gpu(s), budget = vram_pool_budget(s, gpu);
+    d.holds &= vram_pool_sequences(pool, budget) >= sequences;
+    if (gpu->usable_bytes - bytes < budget - pool->fixed_bytes - pool->first_bytes - (sequences - 1) * pool->sequence_bytes) return d;
+    return (demand){pool->fixed_bytes + pool->first_bytes + (sequences - 1) * pool->sequence_bytes, budget, d.holds};
+}
+
+/* Cards needed is the plainest question: so many of them that their memories together hold what all GPUs of the scenario hold together. It divides what
+ * may not divide (activations); how to spread a model really is the plan's business. Sequences beyond the engine's limit need replicas. */
+static int64_t cards(const vram_scenario *s, const demand *d, const vram_pool *pool)
+{
+    double gpus = (double)s->gpus, replicas = pool->first_bytes > 0 ? vram_ceil_div(vram_sequences_on_gpu(s), pool->sequences_limit) : 1;
+    if (d->room <= 0) return 0;
+    return d->holds ? s->gpus : (int64_t)vram_max(vram_max(gpus * replicas, gpus + 1), vram_ceil_div(d->bytes * gpus, d->room));
+}
+
+static void fit(const vram_scenario *s, const vram_gpu *gpu, double bytes, vram_report *report)
 {
     if (report->fits >= VRAM_MAX_FITS) return;
     vram_fit *f = &report->fit[report->fits++];
+    demand d = demand_on(s, gpu, bytes, &report->pool);
     memcpy(f->gpu, gpu->id, sizeof f->gpu);
     f->usable_bytes = gpu->usable_bytes;
-    f->headroom_bytes = gpu->usable_bytes - bytes;
-    f->verdict = bytes > gpu->usable_bytes ? VRAM_VERDICT_NO : bytes > TIGHT * gpu->usable_bytes ? VRAM_VERDICT_TIGHT : VRAM_VERDICT_FITS;
-    f->gpus_needed = gpu->usable_bytes <= 0 ? 0 : bytes <= gpu->usable_bytes ? gpus : (int64_t)vram_ceil_div(bytes * (double)gpus, gpu->usable_bytes);
+    f->headroom_bytes = d.room - d.bytes;
+    f->verdict = !d.holds ? VRAM_VERDICT_NO : d.bytes > TIGHT * d.room ? VRAM_VERDICT_TIGHT : VRAM_VERDICT_FITS;
+    f->gpus_needed = cards(s, &d, &report->pool);
 }
 
 void vram_gpu_fits(const vram_scenario *s, const vram_gpu *gpus, int count, vram_report *report)
 {
     double bytes = needed(report);
     report->fits = 0;
-    fit(&s->gpu, bytes, s->gpus, report);
+    fit(s, &s->gpu, bytes, report);
     for (int i = 0; i < count; i++)
-        if (strcmp(gpus[i].id, s->gpu.id) != 0) fit(&gpus[i], bytes, s->gpus, report);
+        if (strcmp(gpus[i].id, s->gpu.id) != 0) fit(s, &gpus[i], bytes, report);
 }

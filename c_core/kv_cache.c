@@ -127,7 +127,7 @@ static void add_kind(const vram_model *model, const vram_cache_rules *rules, int
     else add_keys_and_values(rules, a, layers, report);
     if (a->index_head_dim > 0) {
         vram_entry *e = vram_times(add_cache(report, rules, VRAM_WHAT_INDEX_KEYS, layers), VRAM_SYMBOL_WIDTH, (double)a->index_head_dim);
-        times_cells(e, rules, index_tokens, rules->k_bytes);
+        times_cells(e, rules, index_tokens, rules->index_bytes > 0 ? rules->index_bytes : rules->k_bytes);
     }
 }
 

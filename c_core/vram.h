@@ -426,6 +426,8 @@ typedef struct { vram_rule_id id; int factors; vram_factor factor[VRAM_MAX_FACTO
 /* A line that the engine's log, or a tool, will show. Values in the order of the line's placeholders (words.h): bytes, counts; words likewise. */
 typedef struct vram_log { vram_log_id id; int values; double value[8]; const char *word[2]; } vram_log;
 
+/* An engine with a pool (report.pool.first_bytes > 0) fits when the pool of this card runs the replica's share of `batch` sequences of `context` tokens at
+ * once, none preempted; headroom_bytes is then what the card's budget leaves beside them. Any other scenario fits when its peak is at most usable_bytes. */
 typedef struct { char gpu[VRAM_MAX_NAME]; double usable_bytes; vram_verdict verdict; int64_t gpus_needed; /* 0: no number of them */ double headroom_bytes; } vram_fit;
 
 /* The pool of a serving engine on one GPU, in the words of its own start-up log. -1: the engine prints no such thing, or has no pool. */
@@ -437,6 +439,11 @@ typedef struct {
     double concurrency;        /* vLLM "Maximum concurrency for <context> tokens per request"; no whole number */
     double graph_bytes;        /* vLLM "Graph capturing finished … took", its estimate before; 0 without graphs */
     double k_bytes, v_bytes;   /* SGLang "K size", "V size"; of a latent cache "KV size" is k_bytes and v_bytes is -1 */
+    /* What the verdict is made of; all 0 without a pool. A card's budget (vram_pool_budget()) gives away fixed_bytes, and the rest holds sequences of
+     * `context` tokens: the first takes first_bytes (its prefill holds more than its window, and the engine keeps a block back), each further one
+     * sequence_bytes. The engine runs at most sequences_limit of them at once, whatever the memory. */
+    double fixed_bytes, first_bytes, sequence_bytes, sequences_limit;
+    double sequences;          /* of `context` tokens that run at once on the scenario's own card */
 } vram_pool;
 
 typedef struct vram_report {

@@ -45,7 +45,7 @@
     /* engine_vllm.c */                                                                                                 \
     X(ABSORBED_PROJECTIONS, "absorbed_projections") X(PENALTY_COUNTS, "penalty_counts") X(TOKEN_MASKS, "token_masks")    \
     X(SAMPLING_STATE, "sampling_state") X(SAMPLER_ROWS, "sampler_rows") X(EXPERT_WORKSPACE, "expert_workspace")          \
-    X(EXPANDED_CONTEXT, "expanded_context") X(SIDE_EMBEDDINGS, "side_embeddings") X(GRAPH_POOL, "graph_pool") X(GRAPH_NODES, "graph_nodes") X(NCCL_BUFFERS, "nccl_buffers") X(LOADED_KERNELS, "loaded_kernels")                                                  \
+    X(EXPANDED_CONTEXT, "expanded_context") X(SIDE_EMBEDDINGS, "side_embeddings") X(GRAPH_POOL, "graph_pool") X(GRAPH_NODES, "graph_nodes") X(NCCL_BUFFERS, "nccl_buffers") X(LOADED_KERNELS, "loaded_kernels") X(REQUEST_TABLE, "request_table")                                                  \
     /* sharding engines */                                                                                               \
     X(FROZEN_WEIGHTS, "frozen_weights") X(GATHERED_WEIGHTS, "gathered_weights") X(ALL_GATHER_BUFFER, "all_gather_buffer") \
     X(REDUCE_SCATTER_INPUT, "reduce_scatter_input") X(REDUCE_SCATTER_OUTPUT, "reduce_scatter_output")                     \
