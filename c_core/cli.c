@@ -18,6 +18,7 @@ static const char *const usage =
     "\n"
     "  vram estimate [FILE|-|PRESET] [--json] [--only PART] one scenario: a table, the report, or a part of it\n"
     "  vram solve [FILE|-|PRESET] [--json] [--for FIELD,..] longest context, most sequences, heaviest weights that fit\n"
+    "  vram timeline [FILE|-|PRESET]                        a training step, instant by instant, as JSON\n"
     "  vram batch                                           one scenario a line in, one report a line out\n"
     "  vram presets [models|gpus|scenarios]                 ids to use in a scenario\n"
     "  vram presets ID                                      a scenario preset's text, to start from\n"
@@ -246,6 +247,20 @@ static int solve(vram_json *json, int n, char **words)
     return found < 0 ? REFUSED : DONE;
 }
 
+static int timeline(vram_json *json, int n, char **words)
+{
+    command_line line = {.only = NULL};
+    size_t bytes = 0;
+    if (!read_words(n, words, "", &line)) return REFUSED;
+    char *text = scenario_text(json, &line, &bytes), *answer = text ? vram_json_timeline(json, text, bytes) : NULL;
+    free(text);
+    if (!text) return REFUSED;
+    if (!answer) return BUG;
+    puts(answer);
+    vram_json_free(answer);
+    return vram_json_last(json) ? DONE : REFUSED;
+}
+
 static int batch(vram_json *json)
 {
     char *line = NULL;
@@ -296,6 +311,7 @@ static int command(vram_json *json, int n, char **words)
 {
     if (strcmp(words[0], "estimate") == 0) return estimate(json, n - 1, words + 1);
     if (strcmp(words[0], "solve") == 0) return solve(json, n - 1, words + 1);
+    if (strcmp(words[0], "timeline") == 0) return timeline(json, n - 1, words + 1);
     if (strcmp(words[0], "batch") == 0 && n == 1) return batch(json);
     if (strcmp(words[0], "presets") == 0 && n <= 2) return presets(json, n == 2 ? words[1] : NULL);
     if (strcmp(words[0], "tables") == 0 && n == 1) return tables(json);

@@ -162,11 +162,36 @@ typedef struct {
     double bytes[MOMENTS];     /* what a sharding engine holds included */
     double mask;               /* of attention: while the layers run, and with checkpoints to the first layer's backward */
     vram_factor mask_factor[4];
+    vram_timeline *curve;      /* NULL, or where every instant is written down, of one component .. */
+    vram_component component;
+    int written;
 } summit;
+
+static void write_down(summit *s, int phase, int place, double bytes)
+{
+    static const vram_phase phases[PEAKS] = {VRAM_PHASE_FORWARD, VRAM_PHASE_LOSS, VRAM_PHASE_BACKWARD};
+    if (s->curve == NULL || s->written >= VRAM_MAX_POINTS) return;
+    vram_point *p = &s->curve->point[s->written++];
+    p->phase = phases[phase];
+    p->place = place;
+    p->bytes[s->component] = bytes;
+}
+
+/* Of what an engine holds, the part that is being written down */
+static double sharding_part(const summit *s, const vram_sharding *g, vram_moment moment, int place)
+{
+    if (s->curve == NULL) return vram_sharding_bytes(g, moment, place);
+    vram_sharding_list list = vram_sharding_items(g, moment, place);
+    double bytes = 0;
+    for (int i = 0; i < list.items; i++)
+        if (list.item[i].component == s->component) bytes += list.item[i].copies * list.item[i].elements * list.item[i].width;
+    return bytes;
+}
 
 static void candidate(summit *s, const vram_sharding *g, int phase, vram_moment moment, int place, double bytes)
 {
-    if (g != NULL) bytes += vram_sharding_bytes(g, moment, place);
+    if (g != NULL) bytes += sharding_part(s, g, moment, place);
+    write_down(s, phase, place, bytes);
     if (bytes <= s->bytes[phase]) return;
     s->bytes[phase] = bytes;
     s->place[phase] = place;
@@ -205,6 +230,7 @@ static void climb_forward(const vram_pass *pass, const vram_sharding *g, const p
         candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, (int)i, kept + p->rise[FORWARD] + held);
         kept += p->kept;
         later += p->kept_later;
+        write_down(s, FORWARD, (int)i, kept + held + (g != NULL ? sharding_part(s, g, VRAM_MOMENT_FORWARD, (int)i) : 0));
     }
     held = held_after(pass, s);
     if (pass->stage.head) {
@@ -214,7 +240,7 @@ static void climb_forward(const vram_pass *pass, const vram_sharding *g, const p
         if (head->rise_left >= 0) candidate(s, g, LOSS, VRAM_MOMENT_LOSS, HEAD, later + head->rise_left + held);
         s->left = s->bytes[LOSS] > within;
         s->held_left = head->held_left;
-    } else candidate(s, NULL, LOSS, VRAM_MOMENT_FORWARD, s->place[FORWARD], s->bytes[FORWARD]); /* that of another stage */
+    } else if (s->curve == NULL) candidate(s, NULL, LOSS, VRAM_MOMENT_FORWARD, s->place[FORWARD], s->bytes[FORWARD]); /* that of another stage */
 }
 
 static void climb_backward(const vram_pass *pass, const vram_sharding *g, const piece layer[], const piece *embedding, const piece *head, summit *s)
@@ -229,6 +255,7 @@ static void climb_backward(const vram_pass *pass, const vram_sharding *g, const 
         candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, (int)i, later + gradients + p->rise[BACKWARD] + held);
         if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_REDUCE, (int)i, later + gradients + p->after + held);
         if (gradients_stay(g, (int)i)) gradients += p->gradients;
+        write_down(s, BACKWARD, (int)i, later + gradients + held + (g != NULL ? sharding_part(s, g, VRAM_MOMENT_BACKWARD, (int)i) : 0));
     }
     if (!pass->stage.embedding) return;
     candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, EMBEDDING, gradients + embedding->rise[BACKWARD]);
@@ -427,6 +454,50 @@ static void walk_all(walk *k, const vram_pass *pass, const vram_replay *replay)
     run_piece(w, HEAD, &k->head);
     climb_forward(pass, g, k->layer, &k->embedding, &k->head, &k->summit);
     climb_backward(pass, g, k->layer, &k->embedding, &k->head, &k->summit);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- the curve -- */
+
+static double part(const walker *w, const uint64_t set[], vram_component component)
+{
+    double bytes = 0;
+    for (vram_cell c = 0; c < w->tape.cells; c++)
+        if (vram_run_in(set, c) && w->tape.cell[c].component == component) bytes += w->tape.cell[c].block;
+    return bytes;
+}
+
+/* The same piece, but of its tensors only those of one component */
+static void project(const walker *w, vram_component component, piece *p)
+{
+    const piece_sets *s = &w->sets;
+    for (int i = 0; i < PEAKS; i++) p->rise[i] = part(w, s->top[i], component);
+    if (p->rise_left >= 0) p->rise_left = part(w, s->top_left, component);
+    p->held = part(w, s->held, component);
+    p->kept = part(w, s->kept, component);
+    p->kept_later = part(w, s->kept_later, component);
+    p->gradients = part(w, s->gradients, component);
+    p->start = part(w, s->start, component);
+    p->after = part(w, s->after, component);
+}
+
+/* The climb once more for every component, its instants written down: what they add up to is the climb of the whole. */
+void vram_replay_curve(const vram_pass *pass, const vram_replay *replay, vram_timeline *curve)
+{
+    walk k;
+    walk_all(&k, pass, replay);
+    double mask = k.summit.mask;
+    for (int c = 0; c < VRAM_COMPONENT_COUNT; c++) {
+        for (int variant = HEAD; variant < 2 * pass->model->kinds; variant++) {
+            piece *p = variant == HEAD ? &k.head : variant == EMBEDDING ? &k.embedding : &k.layer[variant];
+            if (variant >= 0 && !k.used[variant]) continue;
+            run_piece(&k.w, variant, p);
+            project(&k.w, (vram_component)c, p);
+        }
+        summit s = {.bytes = {-1, -1, -1}, .mask = c == VRAM_COMPONENT_ACTIVATIONS ? mask : 0, .curve = curve, .component = (vram_component)c};
+        climb_forward(pass, replay->sharding, k.layer, &k.embedding, &k.head, &s);
+        climb_backward(pass, replay->sharding, k.layer, &k.embedding, &k.head, &s);
+        curve->points = s.written;
+    }
 }
 
 void vram_replay_bytes(const vram_pass *pass, const vram_replay *replay, double bytes[VRAM_ALIVE_COUNT])

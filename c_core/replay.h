@@ -29,6 +29,9 @@ void vram_replay_bytes(const vram_pass *pass, const vram_replay *replay, double 
 /* Appends the entries of one micro-batch: of each `when` what is then alive. At most six. */
 void vram_replay_when(const vram_pass *pass, vram_role role, vram_replay *replay, int whens, const vram_when when[], vram_report *report);
 
+/* The pass's part of every instant of it, in order, by component. curve->point[..].bytes are 0 before. */
+void vram_replay_curve(const vram_pass *pass, const vram_replay *replay, vram_timeline *curve);
+
 void vram_replay_logits(const vram_replay *replay, vram_role role, unsigned phases, vram_report *report);
 /* A pass without gradients, as entries of `phase`; pass->scored 0: no head. Returns its bytes; with no report, only these. */
 double vram_replay_forward(const vram_pass *pass, vram_role role, vram_phase phase, vram_report *report);

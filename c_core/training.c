@@ -366,13 +366,19 @@ vram_replay vram_train_bytes(const vram_scenario *s, const vram_model *m, vram_r
     return replay;
 }
 
+/* r->sharding is set when there is one; it stays the caller's */
+static vram_replay replay_of(trainer *r, vram_sharding *sharding)
+{
+    if (vram_sharding_of(r->s, r->m, sharding)) r->sharding = sharding;
+    return (vram_replay){.gradients_stand = is_deepspeed(r) ? r->s->training.gradient_accumulation > 1 : gradients_stand(r) || gradients_divided(r), .sharding = r->sharding};
+}
+
 void vram_train_when(const vram_scenario *s, const vram_model *m, vram_role role, double sequences, double tokens, int whens, const vram_when when[], vram_report *report)
 {
     trainer r = trainer_of(s, m, role, report);
     vram_pass pass = pass_of(&r, sequences, tokens);
     vram_sharding sharding;
-    if (vram_sharding_of(s, m, &sharding)) r.sharding = &sharding;
-    vram_replay replay = {.gradients_stand = is_deepspeed(&r) ? s->training.gradient_accumulation > 1 : gradients_stand(&r) || gradients_divided(&r), .sharding = r.sharding};
+    vram_replay replay = replay_of(&r, &sharding);
     weights(&r);
     if (!r.lora && s->training.precision == VRAM_PRECISION_MIXED && !is_fsdp(&r) && s->parallel.offload == VRAM_OFFLOAD_NONE) per_parameter(&r, VRAM_COMPONENT_MASTER_WEIGHTS, VRAM_WHAT_MASTER_COPY, r.params, 4, 1, report->phases);
     states(&r);
@@ -403,4 +409,61 @@ void vram_training(const vram_scenario *s, vram_report *report)
     static const vram_when when[] = {{VRAM_ALIVE_FORWARD, VRAM_PHASE_FORWARD}, {VRAM_ALIVE_LOSS, VRAM_PHASE_LOSS}, {VRAM_ALIVE_BACKWARD, VRAM_PHASE_BACKWARD}};
     vram_train_when(s, &s->model, VRAM_ROLE_MODEL, (double)s->training.micro_batch, (double)s->training.sequence_length, 3, when, report);
     rules_of_thumb(s, report);
+}
+
+/* ------------------------------------------------------------------------------------------------------- through time -- */
+
+static double sum_of(const double bytes[VRAM_COMPONENT_COUNT])
+{
+    double sum = 0;
+    for (int c = 0; c < VRAM_COMPONENT_COUNT; c++) sum += bytes[c];
+    return sum;
+}
+
+static void alive_in(const vram_report *report, vram_phase phase, double bytes[VRAM_COMPONENT_COUNT])
+{
+    for (int c = 0; c < VRAM_COMPONENT_COUNT; c++) bytes[c] = 0;
+    for (int i = 0; i < report->entries; i++)
+        if (report->entry[i].phases & VRAM_BIT(phase)) bytes[report->entry[i].component] += report->entry[i].bytes;
+}
+
+/* What stands all through a phase is what its entries are more than the pass makes at the phase's fullest instant. */
+static void add_standing(const vram_report *report, vram_phase phase, vram_timeline *t)
+{
+    double standing[VRAM_COMPONENT_COUNT], most = -1;
+    const vram_point *top = NULL;
+    for (int i = 0; i < t->points; i++)
+        if (t->point[i].phase == phase && sum_of(t->point[i].bytes) > most) {
+            top = &t->point[i];
+            most = sum_of(top->bytes);
+        }
+    if (top == NULL) return;
+    alive_in(report, phase, standing);
+    for (int c = 0; c < VRAM_COMPONENT_COUNT; c++) standing[c] -= top->bytes[c];
+    for (int i = 0; i < t->points; i++)
+        for (int c = 0; t->point[i].phase == phase && c < VRAM_COMPONENT_COUNT; c++) t->point[i].bytes[c] = vram_max(0, t->point[i].bytes[c] + standing[c]);
+}
+
+static void add_point(const vram_report *report, vram_phase phase, vram_timeline *t)
+{
+    if (t->points >= VRAM_MAX_POINTS) return;
+    vram_point *p = &t->point[t->points++];
+    *p = (vram_point){.phase = phase, .place = VRAM_PLACE_EMBEDDING};
+    alive_in(report, phase, p->bytes);
+}
+
+void vram_timeline_of(const vram_scenario *s, const vram_report *report, vram_timeline *t)
+{
+    t->points = 0;
+    if (s->task != VRAM_TASK_TRAINING) return;
+    trainer r = trainer_of(s, &s->model, VRAM_ROLE_MODEL, NULL);
+    vram_pass pass = pass_of(&r, (double)s->training.micro_batch, (double)s->training.sequence_length);
+    vram_sharding sharding;
+    vram_replay replay = replay_of(&r, &sharding);
+    for (int i = 0; i < VRAM_MAX_POINTS; i++)
+        for (int c = 0; c < VRAM_COMPONENT_COUNT; c++) t->point[i].bytes[c] = 0;
+    vram_replay_curve(&pass, &replay, t);
+    for (int p = VRAM_PHASE_FORWARD; p <= VRAM_PHASE_BACKWARD; p++) add_standing(report, (vram_phase)p, t);
+    add_point(report, VRAM_PHASE_STEP, t);
+    add_point(report, VRAM_PHASE_LOAD, t);
 }

@@ -468,6 +468,16 @@ typedef struct vram_report {
     vram_entry entry[VRAM_MAX_ENTRIES]; /* the last field: entries past the count are never touched */
 } vram_report;
 
+/* A training step through time: bytes by component at every instant that could be its fullest, and after every layer. Only the bytes are of the
+ * fullest GPU's ledger: at the highest instant of a phase they are that phase's entries. */
+enum { VRAM_MAX_POINTS = 4 * VRAM_MAX_LAYERS + 16 };
+typedef struct {
+    vram_phase phase;
+    int place;                 /* number of the layer at work; -1: the embedding, or before and after all; -2: head and loss */
+    double bytes[VRAM_COMPONENT_COUNT];
+} vram_point;
+typedef struct { int points; vram_point point[VRAM_MAX_POINTS]; } vram_timeline;
+
 /* A refusal: which field, what was there, what may be. min > max: no range applies. */
 typedef struct {
     vram_error_code code;
@@ -495,5 +505,8 @@ bool vram_scenario_defaults(vram_scenario *scenario, vram_error *error);
 /* The estimate. `gpus` are the cards to compare with; the scenario's own is always the first of report->fit.
  * False with an error: the report is then not to be read. */
 bool vram_estimate(const vram_scenario *scenario, const vram_gpu *gpus, int gpu_count, vram_report *report, vram_error *error);
+
+/* The step through time, of a scenario whose report is at hand; no points when it is no training. */
+void vram_timeline_of(const vram_scenario *scenario, const vram_report *report, vram_timeline *timeline);
 
 #endif

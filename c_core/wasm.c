@@ -9,7 +9,7 @@
 
 #define EXPORT(name) __attribute__((export_name(#name))) extern
 
-enum { OP_ESTIMATE, OP_OPTIONS, OP_TABLES, OP_PRESETS, OP_SOLVE };
+enum { OP_ESTIMATE, OP_OPTIONS, OP_TABLES, OP_PRESETS, OP_SOLVE, OP_TIMELINE };
 
 static struct { vram_json *json; char *input, *output; int32_t room; } door; /* one page, one door */
 
@@ -51,6 +51,7 @@ static char *answer(int32_t op, size_t bytes)
     if (op == OP_ESTIMATE) return vram_json_estimate(door.json, door.input, bytes);
     if (op == OP_OPTIONS) return vram_json_options(door.json, door.input, bytes);
     if (op == OP_SOLVE) return vram_json_solve(door.json, door.input, bytes);
+    if (op == OP_TIMELINE) return vram_json_timeline(door.json, door.input, bytes);
     return op == OP_TABLES ? vram_json_tables(door.json) : NULL;
 }
 

@@ -15,6 +15,7 @@ struct vram_json {
     vram_gpu comparison[MAX_GPUS]; /* those marked common, in order */
     vram_scenario scenario, asked; /* of an estimate; of what is being solved */
     vram_report report;
+    vram_timeline timeline;
     bool estimated;
     int answers; /* to the last questions; -1: refused */
     vram_json_answer answer[VRAM_JSON_ANSWERS];
@@ -182,6 +183,17 @@ char *vram_json_options(vram_json *json, const char *request, size_t bytes)
     }
     cJSON_Delete(tree);
     return print(out);
+}
+
+char *vram_json_timeline(vram_json *json, const char *scenario, size_t bytes)
+{
+    vram_error error;
+    cJSON *tree = vram_json_parse(scenario, bytes, &error);
+    bool done = tree && estimate(json, tree, &error);
+    cJSON_Delete(tree);
+    if (done) vram_timeline_of(&json->scenario, &json->report, &json->timeline);
+    json->estimated = done;
+    return print(done ? vram_json_timeline_write(&json->timeline) : vram_json_error_write(&error));
 }
 
 static char *solve(vram_json *json, cJSON *scenario, const cJSON *paths)

@@ -34,6 +34,10 @@ char *vram_json_solve_for(vram_json *json, const char *scenario, size_t bytes, c
 enum { VRAM_JSON_ANSWERS = 16 };
 typedef struct { char path[64]; bool found; double value; const char *word; /* in place of a number */ double limit, bytes, needed_bytes, headroom_bytes; int verdict; } vram_json_answer;
 int vram_json_answers(const vram_json *json, const vram_json_answer **rows);
+/* A training step through time: {"timeline": {"components": ["weights", ..], "points": [{"phase": "forward", "place": 3, "bytes": [..]}, ..]}}: bytes by
+ * component, in order of time, at each layer's fullest instant and after it; place: the layer's number, -1 embedding or the whole, -2 head and loss.
+ * The largest sum of a phase is that phase of the report. No points when the scenario is no training. */
+char *vram_json_timeline(vram_json *json, const char *scenario, size_t bytes);
 /* What the core publishes, so that no range, default or list is written twice: fields and lists of ids. */
 char *vram_json_tables(vram_json *json);
 void vram_json_free(char *text);

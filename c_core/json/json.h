@@ -49,6 +49,7 @@ int vram_json_solve_tree(vram_json *json, cJSON *scenario, const cJSON *paths, v
 
 /* report.c */
 cJSON *vram_json_report_write(const vram_scenario *scenario, const cJSON *source, const vram_report *report);
+cJSON *vram_json_timeline_write(const vram_timeline *timeline);
 cJSON *vram_json_solution_write(int n, const vram_json_answer rows[]);
 cJSON *vram_json_error_write(const vram_error *error); /* {"error": {..}} */
 cJSON *vram_json_whole(double value);                  /* a number with all its digits; null when not finite */

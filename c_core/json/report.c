@@ -210,6 +210,28 @@ cJSON *vram_json_report_write(const vram_scenario *s, const cJSON *source, const
     return tree;
 }
 
+/* {"timeline": {"components": [..], "points": [{"phase", "place", "bytes": [..]}, ..]}}: bytes in the order of the components, which are those that occur */
+cJSON *vram_json_timeline_write(const vram_timeline *t)
+{
+    cJSON *tree = cJSON_CreateObject(), *timeline = cJSON_AddObjectToObject(tree, "timeline");
+    cJSON *components = cJSON_AddArrayToObject(timeline, "components"), *points = cJSON_AddArrayToObject(timeline, "points");
+    bool occurs[VRAM_COMPONENT_COUNT] = {false};
+    for (int i = 0; i < t->points; i++)
+        for (int c = 0; c < VRAM_COMPONENT_COUNT; c++) occurs[c] |= t->point[i].bytes[c] > 0;
+    for (int c = 0; c < VRAM_COMPONENT_COUNT; c++)
+        if (occurs[c]) cJSON_AddItemToArray(components, cJSON_CreateString(vram_name(VRAM_LIST_COMPONENT, c)));
+    for (int i = 0; i < t->points; i++) {
+        cJSON *row = cJSON_CreateObject(), *bytes;
+        add_name(row, "phase", VRAM_LIST_PHASE, (int)t->point[i].phase);
+        cJSON_AddNumberToObject(row, "place", t->point[i].place);
+        bytes = cJSON_AddArrayToObject(row, "bytes");
+        for (int c = 0; c < VRAM_COMPONENT_COUNT; c++)
+            if (occurs[c]) cJSON_AddItemToArray(bytes, vram_json_whole(t->point[i].bytes[c]));
+        cJSON_AddItemToArray(points, row);
+    }
+    return tree;
+}
+
 /* {"solve": [..]} */
 cJSON *vram_json_solution_write(int n, const vram_json_answer rows[])
 {
