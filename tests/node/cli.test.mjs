@@ -81,6 +81,28 @@ await test('the log in the report: lines with the ledger\'s own numbers', () => 
   assert.deepEqual(JSON.parse(estimate('{}').out).log, [])
 })
 
+await test('vram timeline: the highest instant of a phase is that phase of the report, component by component', () => {
+  const trainings = [
+    { model: 'qwen3-8b' }, { model: 'gpt2', training: { checkpointing: 'full' } }, { model: 'llama-3.1-8b', training: { method: 'lora', precision: 'amp' } },
+    { model: 'qwen3-8b', parallel: { data: 8, zero: 3, engine: 'fsdp2' } }, { model: 'qwen2.5-7b', parallel: { data: 4, zero: 2, engine: 'deepspeed' }, training: { gradient_accumulation: 2 } },
+    { model: 'qwen3-30b-a3b', training: { loss: 'fused', micro_batch: 2 } },
+  ]
+  for (const scenario of trainings) {
+    const text = JSON.stringify({ task: 'training', ...scenario })
+    const report = JSON.parse(estimate(text).out)
+    const { components, points } = JSON.parse(vram(['timeline', '-'], text).out).timeline
+    assert.ok(points.length > 2 * 12)
+    for (const { id, bytes } of report.phases) {
+      const of = points.filter(p => p.phase === id).map(p => ({ ...p, sum: p.bytes.reduce((a, b) => a + b, 0) }))
+      const top = of.reduce((a, b) => (b.sum > a.sum ? b : a))
+      assert.equal(top.sum, bytes, `${id} of ${text}`)
+      for (const [i, c] of components.entries()) assert.equal(top.bytes[i], report.entries.filter(e => e.component === c && e.phases.includes(id)).reduce((n, e) => n + e.bytes, 0), `${id} ${c}`)
+    }
+  }
+  assert.deepEqual(JSON.parse(vram(['timeline'], '').out).timeline.points, [])
+  assert.equal(vram(['timeline', '-'], '{"context":-1}').status, 2)
+})
+
 await test('vram presets: every id, a line', () => {
   const run = vram(['presets'])
   assert.equal(run.status, 0, run.err)
