@@ -122,6 +122,10 @@ static void print_notes(const vram_report *r)
             printf(" %.0f.%.0f\n", r->note[i].value[0], r->note[i].value[1]);
             continue;
         }
+        if (r->note[i].id == VRAM_NOTE_LIBRARY_VERSIONS) {
+            printf(": PyTorch %.0f.%.0f, transformers %.0f.%.0f\n", r->note[i].value[0], r->note[i].value[1], r->note[i].value[2], r->note[i].value[3]);
+            continue;
+        }
         printf(r->note[i].values > 0 ? " (%s:" : " (%s", r->note[i].path);
         for (int k = 0; k < r->note[i].values; k++) {
             putchar(' ');

@@ -122,6 +122,7 @@ static void add_pool(const vram_scenario *s, const llama_batch *b, vram_report *
 void vram_engine_llama_cpp(const vram_scenario *scenario, vram_report *report)
 {
     ggml_graph graph;
+    vram_note_add(report, VRAM_NOTE_ENGINE_VERSION, "engine", 2, (const double[]){0, 5});
     vram_weights(scenario, &scenario->model, VRAM_ROLE_MODEL, scenario->weights, VRAM_PHASES_INFERENCE, report);
     vram_kv_cache(scenario, &scenario->model, VRAM_ROLE_MODEL, (double)scenario->batch, (double)scenario->context, VRAM_PHASES_INFERENCE, report);
     add_bytes(report, VRAM_COMPONENT_KV_CACHE, VRAM_WHAT_PADDING, VRAM_EXACT, vram_llama_cpp_cache_padding(scenario, false) + vram_llama_cpp_cache_padding(scenario, true));

@@ -22,6 +22,7 @@ static void remarks(const vram_scenario *s, vram_report *report)
     if (s->model.counted_as_llama) vram_note_add(report, VRAM_NOTE_UNKNOWN_MODEL_TYPE, "model.model_type", 0, NULL);
     if (s->task != VRAM_TASK_INFERENCE && s->training.method == VRAM_METHOD_LORA && report->params_trainable == 0)
         vram_note_add(report, VRAM_NOTE_LORA_TARGETS_NOTHING, "lora.targets", 0, NULL);
+    if (s->task != VRAM_TASK_INFERENCE && !vram_is_megatron(s, &s->model)) vram_note_add(report, VRAM_NOTE_LIBRARY_VERSIONS, "", 4, (const double[]){2, 15, 5, 24});
     int64_t product = s->parallel.data * s->parallel.tensor * s->parallel.pipeline * s->parallel.context;
     if (s->gpus < product)
         vram_note_add(report, VRAM_NOTE_GPUS_BELOW_PRODUCT, "gpus", 2, (const double[]){(double)s->gpus, (double)product});

@@ -125,13 +125,17 @@ static void cache_lines(const vram_scenario *s, bool windowed, vram_report *repo
 static void llama_lines(const vram_scenario *s, vram_report *report)
 {
     const unsigned compute = VRAM_BIT(VRAM_COMPONENT_WORKSPACE) | VRAM_BIT(VRAM_COMPONENT_LOGITS);
+    vram_llama_cpp_host host = vram_llama_cpp_host_bytes(s);
     double layers = (double)s->model.layers + 1, state = alive(report, VRAM_PHASE_LOAD, VRAM_BIT(VRAM_COMPONENT_RECURRENT_STATE));
     add(report, VRAM_LOG_LLAMA_LAYERS, 2, (const double[]){s->llama_cpp.gpu_layers < 0 ? layers : vram_min(layers, (double)s->llama_cpp.gpu_layers), layers});
+    add_one(report, VRAM_LOG_LLAMA_HOST_WEIGHTS, host.model);
     add_one(report, VRAM_LOG_LLAMA_WEIGHTS, alive(report, VRAM_PHASE_LOAD, VRAM_BIT(VRAM_COMPONENT_WEIGHTS)));
     cache_lines(s, false, report);
     cache_lines(s, true, report);
     if (state > 0) add_one(report, VRAM_LOG_LLAMA_STATE, state);
+    add(report, VRAM_LOG_LLAMA_OUTPUT, 1, &host.output)->word[0] = host.pinned_output ? "CUDA_Host" : "CPU";
     add_one(report, VRAM_LOG_LLAMA_COMPUTE, alive(report, VRAM_PHASE_LOAD, compute));
+    add_one(report, VRAM_LOG_LLAMA_HOST_COMPUTE, host.compute);
 }
 
 void vram_logs(const vram_scenario *s, vram_report *report)

@@ -87,7 +87,7 @@
 #define VRAM_NOTES(X)                                                                                                   \
     X(CONTEXT_ABOVE_MAX, "context_above_max_position_embeddings") X(KV_HEADS_REPLICATED, "kv_heads_replicated")          \
     X(UNKNOWN_MODEL_TYPE, "unknown_model_type_counted_as_llama") X(GPUS_BELOW_PRODUCT, "gpus_below_product")             \
-    X(ENGINE_VERSION, "engine_version") X(LORA_TARGETS_NOTHING, "lora_targets_match_no_module")     \
+    X(ENGINE_VERSION, "engine_version") X(LIBRARY_VERSIONS, "library_versions") X(LORA_TARGETS_NOTHING, "lora_targets_match_no_module")     \
     X(NOT_MODELLED, "not_modelled") X(GALORE_STATES, "galore_states_not_counted") X(LOMO_GRADIENTS, "lomo_gradients_counted") \
     X(MUON_MOMENTUM, "muon_one_momentum_everywhere") X(GROUP_WITHIN_BATCH, "group_within_rollout_batch")        \
     X(SELECTIVE_DROPS_NOTHING, "selective_drops_nothing")
@@ -118,7 +118,7 @@
     X(LLAMA_STATE, "llama_state", "llama_memory_recurrent:      CUDA0 RS buffer size = %8M MiB")                          \
     X(LLAMA_COMPUTE, "llama_compute", "sched_reserve:      CUDA0 compute buffer size = %8M MiB")                          \
     X(LLAMA_HOST_COMPUTE, "llama_host_compute", "sched_reserve:  CUDA_Host compute buffer size = %8M MiB")                \
-    X(LLAMA_OUTPUT, "llama_output", "llama_context:  CUDA_Host  output buffer size = %8M MiB")                            \
+    X(LLAMA_OUTPUT, "llama_output", "llama_context: %10s  output buffer size = %8M MiB")                            \
     X(TORCH_LOADED, "torch_loaded", "torch.cuda.memory_allocated() == %d")                                                \
     X(TORCH_PEAK, "torch_peak", "torch.cuda.max_memory_allocated() == %d")                                                \
     X(TORCH_RESERVED, "torch_reserved", "torch.cuda.max_memory_reserved() == %d")                                         \
