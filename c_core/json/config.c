@@ -57,12 +57,6 @@ static const cJSON *find(const cJSON *object, const char *keys, const char **whi
     return NULL;
 }
 
-const cJSON *config_find(reader *r, const char *keys)
-{
-    const char *which;
-    return find(r->inner, keys, &which);
-}
-
 bool config_is_null(reader *r, const char *key)
 {
     return cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(r->inner, key));
@@ -75,6 +69,24 @@ static void wrong_type(reader *r, const cJSON *item, const char *key)
     r->failed = true;
     path_of(r, key, path);
     vram_json_refuse(item, VRAM_ERROR_TYPE, path, r->error);
+}
+
+/* The same, for a reader: what should hold a key that has dots, but is no object, fails. */
+static const cJSON *find_in(reader *r, const char *keys, const char **which)
+{
+    const cJSON *item = find(r->inner, keys, which), *above;
+    for (const char *k = keys; !item && *k; k += strcspn(k, " "), k += *k == ' ') {
+        size_t length = strcspn(k, ". ");
+        above = k[length] == '.' ? lookup(r->inner, k, length) : NULL;
+        if (above && !cJSON_IsNull(above) && !cJSON_IsObject(above)) wrong_type(r, above, k);
+    }
+    return item;
+}
+
+const cJSON *config_find(reader *r, const char *keys)
+{
+    const char *which;
+    return find_in(r, keys, &which);
 }
 
 /* the number itself, checked */
@@ -99,7 +111,7 @@ int64_t config_number(reader *r, const cJSON *item, const char *key, int64_t min
 int64_t config_whole(reader *r, const char *keys, int64_t standard, int64_t min, int64_t max)
 {
     const char *which;
-    const cJSON *item = find(r->inner, keys, &which);
+    const cJSON *item = find_in(r, keys, &which);
     if (cJSON_IsArray(item) && (r->is & HAS_LISTS)) {
         const cJSON *element = cJSON_GetArrayItem(item, (int)r->layer);
         if (!element) config_fail(r, VRAM_ERROR_CONFLICT, which, cJSON_GetArraySize(item), (double)r->model->layers, (double)r->model->layers);
@@ -111,14 +123,14 @@ int64_t config_whole(reader *r, const char *keys, int64_t standard, int64_t min,
 double config_real(reader *r, const char *keys, double standard, double min, double max)
 {
     const char *which;
-    const cJSON *item = find(r->inner, keys, &which);
+    const cJSON *item = find_in(r, keys, &which);
     return item ? checked(r, item, which, min, max, false) : standard;
 }
 
 bool config_flag(reader *r, const char *keys, bool standard)
 {
     const char *which;
-    const cJSON *item = find(r->inner, keys, &which);
+    const cJSON *item = find_in(r, keys, &which);
     if (item && !cJSON_IsBool(item)) wrong_type(r, item, which);
     return item ? cJSON_IsTrue(item) : standard;
 }
@@ -129,15 +141,24 @@ const char *config_text(reader *r, const char *keys)
     return cJSON_IsString(item) ? item->valuestring : "";
 }
 
-/* A list of at least so many; NULL when absent or not a list. */
+/* A list of at least so many; NULL when absent, or a number that stands for a list. */
 const cJSON *config_list(reader *r, const char *keys, int64_t at_least)
 {
     const char *which;
-    const cJSON *item = find(r->inner, keys, &which);
+    const cJSON *item = find_in(r, keys, &which);
+    if (item && !cJSON_IsArray(item) && !cJSON_IsNumber(item)) wrong_type(r, item, which);
     if (!cJSON_IsArray(item)) return NULL;
     int length = cJSON_GetArraySize(item);
     if (length < at_least) config_fail(r, VRAM_ERROR_CONFLICT, which, length, (double)at_least, (double)at_least);
     return item;
+}
+
+/* true, or more than nothing; what is neither boolean nor number fails. */
+bool config_is_on(reader *r, const cJSON *list, int64_t i, const char *key)
+{
+    const cJSON *item = cJSON_GetArrayItem(list, (int)i);
+    if (item && !cJSON_IsBool(item) && !cJSON_IsNumber(item)) wrong_type(r, item, key);
+    return cJSON_IsTrue(item) || (cJSON_IsNumber(item) && item->valuedouble > 0);
 }
 
 bool config_contains(const cJSON *list, int64_t number)
@@ -193,6 +214,14 @@ static unsigned switches(reader *r)
     return on;
 }
 
+/* A size without which there is no model: absent it is the class's, null it is nothing. */
+static int64_t required(reader *r, const char *keys, int64_t standard, int64_t max)
+{
+    const char *which;
+    if (!find_in(r, keys, &which) && cJSON_IsNull(lookup(r->inner, which, strcspn(which, " ")))) config_fail(r, VRAM_ERROR_MISSING, which, VRAM_NO_NUMBER, 1, (double)max);
+    return config_whole(r, keys, standard, 1, max);
+}
+
 /* hidden, layers, vocabulary, positions, the MLP's width. A negative width stands for so many times hidden. */
 static void sizes(reader *r)
 {
@@ -200,9 +229,9 @@ static void sizes(reader *r)
     const family *f = r->family;
     const family_keys *k = f->keys ? f->keys : &standard;
     vram_model *m = r->model;
-    m->hidden = config_whole(r, or_else(k->hidden, "hidden_size"), f->hidden, 1, 1 << 20);
-    m->layers = config_whole(r, or_else(k->layers, "num_hidden_layers"), f->layers, 1, VRAM_MAX_LAYERS);
-    m->vocab = config_whole(r, or_else(k->vocab, "vocab_size"), f->vocab, 1, 1 << 24);
+    m->hidden = required(r, or_else(k->hidden, "hidden_size"), f->hidden, 1 << 20);
+    m->layers = required(r, or_else(k->layers, "num_hidden_layers"), f->layers, VRAM_MAX_LAYERS);
+    m->vocab = required(r, or_else(k->vocab, "vocab_size"), f->vocab, 1 << 24);
     m->max_positions = config_whole(r, or_else(k->positions, "max_position_embeddings"), f->positions, 0, INT64_C(1) << 40);
     r->width = config_whole(r, or_else(k->width, "intermediate_size"), f->width < 0 ? -f->width * m->hidden : f->width, 0, CONFIG_WIDEST);
     bool windowed = !(r->is & NEEDS_SWITCHED_WINDOW) || config_flag(r, "use_sliding_window", false);
@@ -357,10 +386,7 @@ static bool is_sparse(reader *r, int64_t i)
         return cJSON_IsString(item) && strcmp(item->valuestring, "dense") != 0;
     }
     const cJSON *frequency = config_list(r, "moe_layer_freq", r->model->layers);
-    if (frequency) {
-        const cJSON *item = cJSON_GetArrayItem(frequency, (int)i);
-        return cJSON_IsTrue(item) || (cJSON_IsNumber(item) && item->valuedouble > 0);
-    }
+    if (frequency) return config_is_on(r, frequency, i, "moe_layer_freq");
     int64_t step;
     switch (e->rule) {
     case SPARSE_ALL: return true;
@@ -506,18 +532,18 @@ static vram_format native_of(const reader *r)
 
 /* ------------------------------------------------------------------------------------------------------- which family -- */
 
-/* Multimodal files keep the language model in a part of its own. */
+/* Multimodal files keep the language model in a part of its own; an empty part is the class's own default. */
 static void enter(reader *r, const cJSON *config)
 {
-    static const char *const parts[] = {"text_config", "language_config", "llm_config", "thinker_config"};
-    static const char *const inside[] = {"text_config.", "language_config.", "llm_config.", "thinker_config."};
+    static const char *const parts[] = {"thinker_config.text_config.", "text_config.", "language_config.", "llm_config."};
     r->outer = r->inner = config;
     r->inside = "";
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        const cJSON *part = cJSON_GetObjectItemCaseSensitive(config, parts[i]);
+        const cJSON *part = lookup(config, parts[i], strlen(parts[i]) - 1);
+        if (part && !cJSON_IsNull(part) && !cJSON_IsObject(part)) wrong_type(r, part, parts[i]);
         if (!cJSON_IsObject(part) || !part->child) continue;
         r->inner = part;
-        r->inside = inside[i];
+        r->inside = parts[i];
         return;
     }
 }
@@ -543,19 +569,35 @@ static const family *named_family(reader *r)
     return family_find(type);
 }
 
+/* Encoders have Llama's keys as well; their names and what they are made for tell them apart. */
+static bool generates(reader *r)
+{
+    static const char *const tasks[] = {"CausalLM", "ConditionalGeneration", "LMHead"}, *const encoders[] = {"bert", "clip", "siglip", "electra"}; /* "bert" is in roberta, too */
+    const char *which;
+    for (size_t i = 0; i < sizeof encoders / sizeof encoders[0]; i++)
+        if (strstr(r->model->model_type, encoders[i])) return false;
+    const cJSON *name = cJSON_GetArrayItem(find(r->outer, "architectures", &which), 0);
+    if (!cJSON_IsString(name)) return true;
+    for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++)
+        if (strstr(name->valuestring, tasks[i])) return true;
+    return false;
+}
+
+static bool says_no(const cJSON *item) { return !item || cJSON_IsFalse(item) || (cJSON_IsNumber(item) && item->valuedouble == 0); }
+
 /* A type that is not known counts as Llama when it has all of Llama's keys and none that say otherwise. */
 static const family *like_llama(reader *r)
 {
     static const char *const needs[] = {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"};
     static const char *const others[] = {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "kv_lora_rank", "state_size", "ssm_state_size", "ssm_cfg",
-        "mamba_d_state", "linear_attn_config", "linear_num_value_heads", "conv_L_cache", "block_configs", "hybrid_override_pattern", "lru_width", "encoder_layers", "is_encoder_decoder"};
+        "mamba_d_state", "linear_attn_config", "linear_num_value_heads", "conv_L_cache", "block_configs", "hybrid_override_pattern", "lru_width", "encoder_layers", "is_encoder_decoder",
+        "type_vocab_size", "patch_size"};
     const char *which;
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        const cJSON *item = find(r->inner, others[i], &which);
-        if (item && !cJSON_IsFalse(item)) config_fail(r, VRAM_ERROR_UNSUPPORTED, others[i], VRAM_NO_NUMBER, 1, 0);
-    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (!says_no(find(r->inner, others[i], &which))) config_fail(r, VRAM_ERROR_UNSUPPORTED, others[i], VRAM_NO_NUMBER, 1, 0);
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++)
         if (!find(r->inner, needs[i], &which)) config_fail(r, VRAM_ERROR_MISSING, needs[i], VRAM_NO_NUMBER, 1, 0);
+    if (!generates(r)) config_fail(r, VRAM_ERROR_UNSUPPORTED, "model_type", VRAM_NO_NUMBER, 1, 0);
     for (size_t i = 0; r->failed && r->model->model_type[i] && i + 1 < sizeof r->error->text; i++) r->error->text[i] = r->model->model_type[i];
     r->model->counted_as_llama = true;
     return family_find("llama");
@@ -610,7 +652,7 @@ bool vram_config_read(const cJSON *config, vram_model *model, vram_error *error)
     r.model = model;
     r.error = error;
     enter(&r, config);
-    r.family = choose(&r);
+    if (!r.failed) r.family = choose(&r);
     if (r.failed) return false;
     r.is = r.family->is;
     r.on = switches(&r);

@@ -22,6 +22,7 @@ static const family_keys dbrx_keys = {.hidden = "d_model hidden_size", .width = 
 static const family_keys bloom_keys = {.hidden = "hidden_size n_embed", .width = "", .layers = "n_layer num_hidden_layers", .heads = "n_head num_attention_heads", .positions = "seq_length"};
 static const family_keys falcon_keys = {.hidden = "n_embed hidden_size", .width = "ffn_hidden_size", .layers = "num_hidden_layers n_layer", .heads = "num_attention_heads n_head"};
 static const family_keys neo_keys = {.layers = "num_layers num_hidden_layers", .heads = "num_heads num_attention_heads"};
+static const family_keys exaone_keys = {.layers = "num_layers num_hidden_layers"};
 static const family_keys opt_keys = {.width = "ffn_dim"};
 static const family_keys long_keys = {.positions = "model_max_length max_position_embeddings"};
 static const family_keys longcat_keys = {.layers = "num_layers", .width = "ffn_hidden_size intermediate_size"};
@@ -225,6 +226,8 @@ static const family families[] = {
     {"internlm2", S(4096, 14336, 32, 32, 0, 0, 92544, 32768), IS_FUSED_QKV, RMS, .norms = 2, .names = {.qkv = "wqkv", .o = "wo", .gate = "w1", .up = "w3", .down = "w2"}, .switches = {{"bias", false, ON_QKVO}}},
     {"chatglm", S(4096, 13696, 28, 32, 0, 128, 65024, 8192), IS_FUSED_QKV | IS_FUSED_GATE_UP | HAS_NO_KV_KEY, &glm_keys, RMS, .norms = 2, .rotary_share = 0.5, .adjust = family_chatglm_adjust,
      .names = {.qkv = "query_key_value", .o = "dense", .gate_up = "dense_h_to_4h", .down = "dense_4h_to_h"}, .switches = {{"add_qkv_bias", false, ON_QKV}, {"add_bias_linear", false, ON_QKVO | ON_MLP}}},
+    {"internlm", S(4096, 11008, 32, 32, 0, 0, 103168, 2048), 0, RMS, .norms = 2, .switches = {{"bias", true, ON_QKVO}}},
+    {"exaone", S(4096, 16384, 32, 32, 0, 0, 102400, 2048), 0, &exaone_keys, RMS, .norms = 2, .names = {.o = "out_proj", .gate = "c_fc_0", .up = "c_fc_1", .down = "c_proj"}},
     {"minicpm", S(4096, 11008, 32, 32, 0, 0, 73448, 32768), IS_TIED, RMS, .norms = 2, .switches = {ATTENTION_BIAS}},
     {"deepseek", S(2048, 10944, 28, 16, 0, 0, 102400, 4096), HAS_EXPERT_MODULES, RMS, .norms = 2, .experts = &deepseek_experts, .switches = {ATTENTION_BIAS}},
     {"bailing_moe", S(2048, 5632, 28, 16, 4, 0, 126464, 32768), IS_FUSED_QKV | HAS_EXPERT_MODULES, RMS, .norms = 2, .experts = &ling_experts, .names = {.qkv = "query_key_value", .o = "dense"}, .switches = {{"use_qkv_bias", false, ON_QKV}, {"use_bias", false, ON_O | ON_MLP}}},
@@ -240,7 +243,7 @@ static const family families[] = {
 static const struct { const char *alias, *type; } aliases[] = {
     {"kimi_k2", "deepseek_v3"}, {"kimi_k25", "deepseek_v3"}, {"minimax_text_01", "minimax"}, {"gemma4_unified_text", "gemma4_text"}, {"hunyuan", "hunyuan_v1_moe"}, {"hunyuan_dense", "hunyuan_v1_dense"},
     {"qwen2_vl", "qwen2"}, {"qwen2_5_vl", "qwen2"}, {"qwen2_5_omni", "qwen2"}, {"qwen3_vl", "qwen3"}, {"qwen3_vl_moe", "qwen3_moe"}, {"qwen3_omni_moe", "qwen3_moe"}, {"mistral3", "mistral"}, {"pixtral", "mistral"},
-    {"cohere2_vision", "cohere2"}, {"glm4v", "glm4"}, {"glm4v_moe", "glm4_moe"}, {"ernie4_5_vl_moe", "ernie4_5_moe"}, {"RefinedWeb", "falcon"}, {"RefinedWebModel", "falcon"}, {"llava", "llama"}, {"mllama_text_model", "llama"}, {"yi", "llama"}, {"Yi", "llama"},
+    {"cohere2_vision", "cohere2"}, {"glm4v", "glm4"}, {"glm4v_moe", "glm4_moe"}, {"ernie4_5_vl_moe", "ernie4_5_moe"}, {"RefinedWeb", "falcon"}, {"RefinedWebModel", "falcon"}, {"llava", "llama"}, {"phi4mm", "phi3"}, {"phi4_multimodal", "phi3"}, {"stablelm_epoch", "stablelm"}, {"mllama_text_model", "llama"}, {"yi", "llama"}, {"Yi", "llama"},
 };
 
 const family *family_find(const char *type)

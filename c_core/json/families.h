@@ -138,6 +138,7 @@ const cJSON *config_list(reader *r, const char *keys, int64_t at_least);
 const char *config_text(reader *r, const char *keys); /* "" when absent */
 bool config_is_null(reader *r, const char *key);
 bool config_contains(const cJSON *list, int64_t number);
+bool config_is_on(reader *r, const cJSON *list, int64_t i, const char *key); /* an element of a list of marks */
 void config_fail(reader *r, vram_error_code code, const char *key, double value, double min, double max);
 layer_type config_layer_type(reader *r, int64_t layer);
 vram_tensor *config_extra(reader *r, int kind, const char *name, vram_part part, int64_t copies, int64_t rows, int64_t columns, bool linear);

@@ -474,8 +474,10 @@ void family_gemma4_paths(reader *r)
 
 /* --------------------------------------------------------------------------------------- types without a class -- */
 
+/* The first ChatGLM has the same type and another shape. */
 void family_chatglm_adjust(reader *r)
 {
+    if (config_find(r, "inner_hidden_size")) config_fail(r, VRAM_ERROR_UNSUPPORTED, "inner_hidden_size", VRAM_NO_NUMBER, 1, 0);
     vram_attention *a = &r->attention;
     if (config_flag(r, "multi_query_attention", false)) a->kv_heads = config_whole(r, "multi_query_group_num", 1, 1, a->heads);
 }
@@ -527,6 +529,7 @@ void family_nas_special(reader *r, int64_t i, vram_layer *l)
     const cJSON *attention = cJSON_GetObjectItemCaseSensitive(block, "attention"), *ffn = cJSON_GetObjectItemCaseSensitive(block, "ffn");
     const cJSON *group = cJSON_GetObjectItemCaseSensitive(attention, "n_heads_in_group"), *mult = cJSON_GetObjectItemCaseSensitive(ffn, "ffn_mult");
     if (!block) return;
+    if (!cJSON_IsObject(attention) || !cJSON_IsObject(ffn)) config_fail(r, VRAM_ERROR_MISSING, cJSON_IsObject(attention) ? "block_configs.ffn" : "block_configs.attention", VRAM_NO_NUMBER, 1, 0);
     if (cJSON_IsNumber(group) && group->valuedouble >= 1 && group->valuedouble <= (double)l->attention.heads) {
         l->attention.kv_heads = l->attention.heads / (int64_t)group->valuedouble;
     } else {

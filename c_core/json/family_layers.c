@@ -22,7 +22,7 @@ layer_type family_first_of_four(reader *r, int64_t i)
 layer_type family_by_turns(reader *r, int64_t i)
 {
     const cJSON *list = config_list(r, "attn_type_list", r->model->layers);
-    if (list) return cJSON_GetArrayItem(list, (int)i)->valuedouble > 0 ? LAYER_FULL : LAYER_STATE;
+    if (list) return config_is_on(r, list, i, "attn_type_list") ? LAYER_FULL : LAYER_STATE;
     return i % 2 == 0 ? LAYER_FULL : LAYER_STATE;
 }
 
@@ -141,7 +141,7 @@ layer_type family_zamba2_pattern(reader *r, int64_t i)
 layer_type family_mimo_pattern(reader *r, int64_t i)
 {
     const cJSON *list = config_list(r, "hybrid_layer_pattern", r->model->layers);
-    if (list) return cJSON_GetArrayItem(list, (int)i)->valuedouble > 0 ? LAYER_SLIDING : LAYER_FULL;
+    if (list) return config_is_on(r, list, i, "hybrid_layer_pattern") ? LAYER_SLIDING : LAYER_FULL;
     return i == 0 || (i + 1) % 6 == 0 ? LAYER_FULL : LAYER_SLIDING;
 }
 
@@ -159,8 +159,8 @@ layer_type family_llama4_pattern(reader *r, int64_t i)
 {
     const cJSON *list = config_list(r, "no_rope_layers", 1);
     int64_t n = config_whole(r, "no_rope_layer_interval", 4, 1, VRAM_MAX_LAYERS);
-    const cJSON *item = list ? cJSON_GetArrayItem(list, (int)i) : NULL;
-    return (item ? item->valuedouble > 0 : (i + 1) % n != 0) ? LAYER_CHUNKED : LAYER_FULL;
+    bool said = list && i < cJSON_GetArraySize(list);
+    return (said ? config_is_on(r, list, i, "no_rope_layers") : (i + 1) % n != 0) ? LAYER_CHUNKED : LAYER_FULL;
 }
 
 /* Step 3.5: one full, three sliding. */
@@ -174,6 +174,6 @@ layer_type family_step_pattern(reader *r, int64_t i)
 layer_type family_v4_pattern(reader *r, int64_t i)
 {
     const cJSON *list = config_list(r, "compress_ratios", r->model->layers);
-    double ratio = list ? cJSON_GetArrayItem(list, (int)i)->valuedouble : i < 2 || i % 2 == 0 ? 128 : 4;
+    int64_t ratio = list ? config_number(r, cJSON_GetArrayItem(list, (int)i), "compress_ratios", 0, 1 << 20) : i < 2 || i % 2 == 0 ? 128 : 4;
     return ratio <= 0 ? LAYER_SLIDING : ratio <= 4 ? LAYER_COMPRESSED : LAYER_HEAVILY_COMPRESSED;
 }

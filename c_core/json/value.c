@@ -75,18 +75,54 @@ static bool all_keys_once(const cJSON *tree, const char *path, vram_error *error
     return true;
 }
 
+/* Python writes a limit that is none as Infinity, which JSON does not have: Mamba 2's "time_step_limit": [0.0, Infinity]. As an element of a list
+ * it is read as a number too large for anything. Changes nothing in length. */
+static void read_infinities(char *text, size_t bytes)
+{
+    static const char said[] = "Infinity", meant[] = "1e999   ";
+    bool quoted = false;
+    char before = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        char c = text[i];
+        if (quoted) {
+            if (c == '\\') i++;
+            else if (c == '"') quoted = false;
+            continue;
+        }
+        if (c == '"') quoted = true;
+        bool element = before == '[' || before == ',';
+        if (c == 'I' && element && bytes - i >= sizeof said - 1 && memcmp(text + i, said, sizeof said - 1) == 0) memcpy(text + i, meant, sizeof said - 1);
+        if (c != ' ' && c != '\n' && c != '\r' && c != '\t' && !(c == '-' && element)) before = c;
+    }
+}
+
+/* cJSON's tree, and how many bytes were read for it */
+static cJSON *tree_of(const char *text, size_t bytes, size_t *read)
+{
+    const char *end = text;
+    char *copy = malloc(bytes + 1);
+    if (!copy) return NULL;
+    memcpy(copy, text, bytes);
+    copy[bytes] = '\0';
+    read_infinities(copy, bytes);
+    cJSON *tree = cJSON_ParseWithLengthOpts(copy, bytes, &end, 0);
+    *read = tree ? (size_t)(end - copy) : 0;
+    free(copy);
+    return tree;
+}
+
 cJSON *vram_json_parse(const char *text, size_t bytes, vram_error *error)
 {
-    const char *end = NULL;
+    size_t end = 0;
     if (bytes > VRAM_JSON_LONGEST) {
         vram_fail(error, VRAM_ERROR_TOO_LARGE, "", (double)bytes, 0, VRAM_JSON_LONGEST);
         return NULL;
     }
     vram_fail(error, VRAM_ERROR_SYNTAX, "", VRAM_NO_NUMBER, 1, 0);
     if (!is_text(text, bytes)) return NULL;
-    cJSON *tree = cJSON_ParseWithLengthOpts(text, bytes, &end, 0);
+    cJSON *tree = tree_of(text, bytes, &end);
     if (!tree) return NULL;
-    for (const char *p = end; p < text + bytes; p++)
+    for (const char *p = text + end; p < text + bytes; p++)
         if (*p != ' ' && *p != '\n' && *p != '\r' && *p != '\t') {
             cJSON_Delete(tree);
             return NULL;

@@ -50,6 +50,8 @@ TEST(config_counts, "configs: parameters by hand")
         /* the language model's part of a multimodal file; the tie stands outside */
         {"nested", "{\"model_type\":\"gemma3\",\"tie_word_embeddings\":true,\"text_config\":{\"hidden_size\":64,\"num_hidden_layers\":4,\"num_attention_heads\":4,\"num_key_value_heads\":4,\"head_dim\":16,\"vocab_size\":100,\"intermediate_size\":96}}",
          6400 + 64 + 4 * (16384 + 18432 + 256 + 32)},
+        {"nested twice", "{\"model_type\":\"qwen2_5_omni\",\"thinker_config\":{\"text_config\":{\"model_type\":\"qwen2_5_omni_text\"," SMALL ",\"num_key_value_heads\":4}}}", 6400 + 64 + 4 * (16384 + 192 + 18432 + 128)},
+        {"a limit that is none, as Python writes it", "{\"model_type\":\"llama\"," SMALL ",\"time_step_limit\":[0.0, Infinity]}", 6400 + 64 + 4 * (16384 + 18432 + 128)},
         {"a type nobody knows, with Llama's keys", "{\"model_type\":\"new-thing\"," SMALL "}", 6400 + 64 + 4 * (16384 + 18432 + 128)},
         {"declared", "{\"params\":7e9}", 7e9},
     };
@@ -135,6 +137,19 @@ TEST(config_refusals, "configs: what is refused, and where")
         {"{\"model_type\":\"gemma3\",\"text_config\":{\"hidden_size\":-1}}", VRAM_ERROR_RANGE, "model.text_config.hidden_size"},
         {"{\"model_type\":\"mixtral\",\"num_experts_per_tok\":9}", VRAM_ERROR_RANGE, "model.num_experts_per_tok"},
         {"{\"params\":1e30}", VRAM_ERROR_RANGE, "model.params"},
+        /* encoders have Llama's keys, too */
+        {"{\"model_type\":\"bert\"," SMALL ",\"type_vocab_size\":2}", VRAM_ERROR_UNSUPPORTED, "model.type_vocab_size"},
+        {"{\"model_type\":\"xlm-roberta\"," SMALL "}", VRAM_ERROR_UNSUPPORTED, "model.model_type"},
+        {"{\"model_type\":\"new-thing\"," SMALL ",\"architectures\":[\"NewThingForMaskedLM\"]}", VRAM_ERROR_UNSUPPORTED, "model.model_type"},
+        {"{\"model_type\":\"t5\"," SMALL ",\"is_encoder_decoder\":true}", VRAM_ERROR_UNSUPPORTED, "model.is_encoder_decoder"},
+        {"{\"model_type\":\"chatglm\",\"inner_hidden_size\":16384}", VRAM_ERROR_UNSUPPORTED, "model.inner_hidden_size"},
+        /* what should be a list, an object, a number, and is not */
+        {"{\"model_type\":\"qwen3\",\"layer_types\":\"full_attention\"}", VRAM_ERROR_TYPE, "model.layer_types"},
+        {"{\"model_type\":\"gemma3\",\"text_config\":[1]}", VRAM_ERROR_TYPE, "model.text_config"},
+        {"{\"model_type\":\"kimi_linear\",\"linear_attn_config\":1}", VRAM_ERROR_TYPE, "model.linear_attn_config.num_heads"},
+        {"{\"model_type\":\"mimo_v2_flash\",\"num_hidden_layers\":1,\"hybrid_layer_pattern\":[\"a\"]}", VRAM_ERROR_TYPE, "model.hybrid_layer_pattern"},
+        {"{\"model_type\":\"nemotron-nas\",\"num_hidden_layers\":1,\"block_configs\":[{}]}", VRAM_ERROR_MISSING, "model.block_configs.attention"},
+        {"{\"model_type\":\"llama\",\"hidden_size\":null}", VRAM_ERROR_MISSING, "model.hidden_size"},
     };
     for (int i = 0; i < COUNT(cases); i++) {
         CHECK(!read_config(cases[i].config), "%s: taken", cases[i].config);

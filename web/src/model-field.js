@@ -81,7 +81,7 @@ export function modelField({ presets, pricesOf, onChange }) {
     syntax = null;
     if (area.value.trim() === '') { refresh(); return; }
     try {
-      const value = JSON.parse(area.value);
+      const value = JSON.parse(area.value.replace(/([[,]\s*)-?Infinity(?=\s*[,\]])/g, '$1null')); // as Python writes a limit that is none
       if (!isTree(value)) throw new SyntaxError('object');
       onChange(value, settled);
     } catch {
