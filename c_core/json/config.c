@@ -535,15 +535,16 @@ static vram_format native_of(const reader *r)
 /* Multimodal files keep the language model in a part of its own; an empty part is the class's own default. */
 static void enter(reader *r, const cJSON *config)
 {
-    static const char *const parts[] = {"thinker_config.text_config.", "text_config.", "language_config.", "llm_config."};
+    static const char *const parts[] = {"thinker_config.text_config", "text_config", "language_config", "llm_config"};
+    static const char *const inside[] = {"thinker_config.text_config.", "text_config.", "language_config.", "llm_config."};
     r->outer = r->inner = config;
     r->inside = "";
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        const cJSON *part = lookup(config, parts[i], strlen(parts[i]) - 1);
+        const cJSON *part = lookup(config, parts[i], strlen(parts[i]));
         if (part && !cJSON_IsNull(part) && !cJSON_IsObject(part)) wrong_type(r, part, parts[i]);
         if (!cJSON_IsObject(part) || !part->child) continue;
         r->inner = part;
-        r->inside = parts[i];
+        r->inside = inside[i];
         return;
     }
 }
