@@ -19,6 +19,7 @@ static const char *const usage =
     "  vram estimate [FILE|-|PRESET] [--json] [--only PART] one scenario: a table, the report, or a part of it\n"
     "  vram solve [FILE|-|PRESET] [--json] [--for FIELD,..] longest context, most sequences, heaviest weights that fit\n"
     "  vram timeline [FILE|-|PRESET]                        a training step, instant by instant, as JSON\n"
+    "  vram claim [FILE|-|PRESET] [--json]                  possible, only if (the cheapest changes that make it fit), or no\n"
     "  vram batch                                           one scenario a line in, one report a line out\n"
     "  vram presets [models|gpus|scenarios]                 ids to use in a scenario\n"
     "  vram presets ID                                      a scenario preset's text, to start from\n"
@@ -265,6 +266,43 @@ static int timeline(vram_json *json, int n, char **words)
     return vram_json_last(json) ? DONE : REFUSED;
 }
 
+static void print_set(const vram_json_change_set *set, const char *before)
+{
+    printf("%s", before);
+    for (int i = 0; i < set->changes; i++) {
+        const vram_json_change *c = &set->change[i];
+        printf("  %-28s %s -> %s", c->path, c->from, c->value);
+        if (c->saves_bytes != 0) printf("   saves %.2f GB", c->saves_bytes / 1e9);
+        putchar('\n');
+    }
+    printf("  needs %.2f GB then\n", set->needed_bytes / 1e9);
+}
+
+static void print_claim(const vram_json_claim_answer *a)
+{
+    static const char *const verdicts[] = {"possible", "only if", "no"};
+    printf("%s: needs %.2f GB in phase %s; %.0f GPU%s with %.2f GB to use\n", verdicts[a->verdict], a->needed_bytes / 1e9, vram_name(VRAM_LIST_PHASE, a->phase), a->gpus,
+           a->gpus > 1 ? "s" : "", a->usable_bytes / 1e9);
+    for (int i = 0; i < a->sets; i++) print_set(&a->set[i], i ? "or\n" : "");
+    if (a->verdict == VRAM_JSON_NO) printf("  with every change at once it still needs %.2f GB\n", a->least_needed_bytes / 1e9);
+}
+
+static int claim(vram_json *json, int n, char **words)
+{
+    command_line line = {.only = NULL};
+    size_t bytes = 0;
+    if (!read_words(n, words, "", &line)) return REFUSED;
+    char *text = scenario_text(json, &line, &bytes), *answer = text ? vram_json_claim_of(json, text, bytes) : NULL;
+    free(text);
+    if (!text) return REFUSED;
+    if (!answer) return BUG;
+    const vram_json_claim_answer *a = vram_json_claimed(json);
+    if (line.as_json || !a) fprintf(line.as_json ? stdout : stderr, "%s\n", answer);
+    else print_claim(a);
+    vram_json_free(answer);
+    return a ? DONE : REFUSED;
+}
+
 static int batch(vram_json *json)
 {
     char *line = NULL;
@@ -316,6 +354,7 @@ static int command(vram_json *json, int n, char **words)
     if (strcmp(words[0], "estimate") == 0) return estimate(json, n - 1, words + 1);
     if (strcmp(words[0], "solve") == 0) return solve(json, n - 1, words + 1);
     if (strcmp(words[0], "timeline") == 0) return timeline(json, n - 1, words + 1);
+    if (strcmp(words[0], "claim") == 0) return claim(json, n - 1, words + 1);
     if (strcmp(words[0], "batch") == 0 && n == 1) return batch(json);
     if (strcmp(words[0], "presets") == 0 && n <= 2) return presets(json, n == 2 ? words[1] : NULL);
     if (strcmp(words[0], "tables") == 0 && n == 1) return tables(json);

@@ -9,7 +9,7 @@
 
 #define EXPORT(name) __attribute__((export_name(#name))) extern
 
-enum { OP_ESTIMATE, OP_OPTIONS, OP_TABLES, OP_PRESETS, OP_SOLVE, OP_TIMELINE };
+enum { OP_ESTIMATE, OP_OPTIONS, OP_TABLES, OP_PRESETS, OP_SOLVE, OP_TIMELINE, OP_CLAIM };
 
 static struct { vram_json *json; char *input, *output; int32_t room; } door; /* one page, one door */
 
@@ -52,6 +52,7 @@ static char *answer(int32_t op, size_t bytes)
     if (op == OP_OPTIONS) return vram_json_options(door.json, door.input, bytes);
     if (op == OP_SOLVE) return vram_json_solve(door.json, door.input, bytes);
     if (op == OP_TIMELINE) return vram_json_timeline(door.json, door.input, bytes);
+    if (op == OP_CLAIM) return vram_json_claim(door.json, door.input, bytes);
     return op == OP_TABLES ? vram_json_tables(door.json) : NULL;
 }
 

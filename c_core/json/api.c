@@ -19,6 +19,8 @@ struct vram_json {
     bool estimated;
     int answers; /* to the last questions; -1: refused */
     vram_json_answer answer[VRAM_JSON_ANSWERS];
+    bool judged;
+    vram_json_claim_answer claim;
 };
 
 static double number_of(const cJSON *object, const char *key, double otherwise)
@@ -234,6 +236,38 @@ int vram_json_answers(const vram_json *json, const vram_json_answer **rows)
     *rows = json->answer;
     return json->answers;
 }
+
+static char *claim(vram_json *json, cJSON *scenario)
+{
+    vram_error error;
+    json->estimated = false;
+    json->judged = vram_json_claim_tree(json, scenario, &json->asked, &json->claim, &error);
+    return print(json->judged ? vram_json_claim_write(&json->claim) : vram_json_error_write(&error));
+}
+
+char *vram_json_claim(vram_json *json, const char *request, size_t bytes)
+{
+    vram_error error;
+    cJSON *tree = vram_json_parse(request, bytes, &error), *scenario = cJSON_GetObjectItemCaseSensitive(tree, "scenario");
+    bool is_scenario = cJSON_IsObject(scenario);
+    json->judged = false;
+    if (tree && !is_scenario) vram_json_refuse(tree, VRAM_ERROR_TYPE, "scenario", &error);
+    char *text = is_scenario ? claim(json, scenario) : print(vram_json_error_write(&error));
+    cJSON_Delete(tree);
+    return text;
+}
+
+char *vram_json_claim_of(vram_json *json, const char *scenario, size_t bytes)
+{
+    vram_error error;
+    cJSON *tree = vram_json_parse(scenario, bytes, &error);
+    json->judged = false;
+    char *text = tree ? claim(json, tree) : print(vram_json_error_write(&error));
+    cJSON_Delete(tree);
+    return text;
+}
+
+const vram_json_claim_answer *vram_json_claimed(const vram_json *json) { return json->judged ? &json->claim : NULL; }
 
 char *vram_json_tables(vram_json *json)
 {

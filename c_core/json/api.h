@@ -38,6 +38,22 @@ int vram_json_answers(const vram_json *json, const vram_json_answer **rows);
  * component, in order of time, at each layer's fullest instant and after it; place: the layer's number, -1 embedding or the whole, -2 head and loss.
  * The largest sum of a phase is that phase of the report. No points when the scenario is no training. */
 char *vram_json_timeline(vram_json *json, const char *scenario, size_t bytes);
+/* Is what somebody says true? {"scenario": {..}} -> {"claim": {"verdict": "possible" | "only_if" | "no", "bytes": N, "needed_bytes": N, "usable_bytes": N,
+ * "peak_phase": "step", "changes": [{"path": "training.checkpointing", "from": "none", "value": "full", "saves_bytes": N}, ..], "alternatives": [..]}}.
+ * The bytes are those of the scenario as it was said. changes: the cheapest set that makes it fit (claim.c says what costs what), in an order in which
+ * the savings add up; beside them "cost", "changed_bytes", "changed_needed_bytes"; alternatives: up to three more such sets, each without something
+ * that another needs. With "no": "least_needed_bytes", what is needed with every change at once. */
+char *vram_json_claim(vram_json *json, const char *request, size_t bytes);
+char *vram_json_claim_of(vram_json *json, const char *scenario, size_t bytes); /* the scenario alone */
+enum { VRAM_JSON_CHANGES = 12, VRAM_JSON_ALTERNATIVES = 3, VRAM_JSON_POSSIBLE = 0, VRAM_JSON_ONLY_IF, VRAM_JSON_NO };
+typedef struct { char path[48], from[40], value[40]; /* values as JSON */ double saves_bytes; } vram_json_change;
+typedef struct { int changes, cost; vram_json_change change[VRAM_JSON_CHANGES]; double bytes, needed_bytes; } vram_json_change_set;
+typedef struct {
+    int verdict, phase, sets; /* the cheapest set first */
+    double bytes, needed_bytes, usable_bytes, least_needed_bytes, gpus;
+    vram_json_change_set set[1 + VRAM_JSON_ALTERNATIVES];
+} vram_json_claim_answer;
+const vram_json_claim_answer *vram_json_claimed(const vram_json *json); /* the last answer; NULL after a refusal */
 /* What the core publishes, so that no range, default or list is written twice: fields and lists of ids. */
 char *vram_json_tables(vram_json *json);
 void vram_json_free(char *text);

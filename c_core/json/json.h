@@ -47,6 +47,10 @@ void vram_json_put_back(const vram_json_swap *swap);
  * changed meanwhile; s is room. */
 int vram_json_solve_tree(vram_json *json, cJSON *scenario, const cJSON *paths, vram_scenario *s, vram_json_answer rows[], vram_error *error);
 
+/* claim.c: the answer to a claim; false with an error. `scenario` is changed meanwhile; s is room. */
+bool vram_json_claim_tree(vram_json *json, cJSON *scenario, vram_scenario *s, vram_json_claim_answer *answer, vram_error *error);
+cJSON *vram_json_claim_write(const vram_json_claim_answer *answer);
+
 /* report.c */
 cJSON *vram_json_report_write(const vram_scenario *scenario, const cJSON *source, const vram_report *report);
 cJSON *vram_json_timeline_write(const vram_timeline *timeline);

@@ -86,6 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
     vram_json_free(vram_json_options(json, (const char *)data, bytes));
     vram_json_free(vram_json_solve(json, (const char *)data, bytes));
+    vram_json_free(vram_json_claim(json, (const char *)data, bytes));
     vram_json_close(vram_json_open((const char *)data, bytes));
     return 0;
 }

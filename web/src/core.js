@@ -1,6 +1,6 @@
 // The core: a WebAssembly module without imports that answers JSON with JSON. The only file that knows of its memory.
 const ABI = 1;
-const OP = { estimate: 0, options: 1, tables: 2, presets: 3, solve: 4, timeline: 5 };
+const OP = { estimate: 0, options: 1, tables: 2, presets: 3, solve: 4, timeline: 5, claim: 6 };
 
 // Asked once at the start: a core that answers this wrong is not to be shown to anybody.
 const KNOWN = {
@@ -36,6 +36,8 @@ export async function openCore(bytes, presets) {
     solve: (scenario, paths) => call(OP.solve, { scenario, for: paths }).solve ?? [],
     // a training step instant by instant: {components, points: [{phase, place, bytes}, …]}
     timeline: (scenario) => call(OP.timeline, scenario).timeline ?? null,
+    // {verdict, changes, bytes, needed_bytes, usable_bytes, peak_phase, alternatives}
+    claim: (scenario) => { const answer = call(OP.claim, { scenario }); return answer.claim ?? answer; },
     tables: () => call(OP.tables),
   };
   const test = core.estimate(KNOWN.scenario);
