@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-static const double MIB = 1048576, SWA_RATIO = 0.8, STATE_RATIO = 0.9;
+static const double MIB = 1048576, SWA_RATIO = 0.8, STATE_RATIO = 0.9, LOADING_KERNELS_MIB = 100; /* "mem usage" of loading over the weights, in logs */
 
 typedef struct {
     double card, ranks, chunk, largest; /* MiB that nvidia-smi reports; tokens of a prefill chunk; largest batch that is captured */
@@ -168,8 +168,8 @@ void vram_engine_sglang(const vram_scenario *s, vram_report *report)
     vram_weights(s, &s->model, VRAM_ROLE_MODEL, s->weights, VRAM_PHASES_INFERENCE, report);
     report->pool.model_bytes = 0;
     for (int i = first; i < report->entries; i++) report->pool.model_bytes += report->entry[i].bytes;
-    vram_ranks_allowance(s, report);
-    vram_kernels_allowance(s, report);
+    vram_ranks_allowance(s, false, report);
+    vram_kernels_allowance(s, LOADING_KERNELS_MIB, report);
     for (int i = first; i < report->entries; i++) held += report->entry[i].bytes;
     capacity(s, held, report);
     reserved(s, report);

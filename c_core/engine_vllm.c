@@ -10,13 +10,13 @@
 
 #include <string.h>
 
-static const double MIB = 1048576;
+static const double MIB = 1048576, PROFILED_KERNELS_MIB = 256; /* 0.24 to 0.27 GiB in 40 logs of 0.19 on H100, 0.25 in two of 2026 on RTX 4090 */
 
 typedef struct {
     const vram_scenario *s;
     const vram_model *m;
     double T, S, L, h, V, b, ranks, h_bytes; /* tokens and rows of the profile run, context, widths; b: bytes of the compute type */
-    bool v0, graphs;
+    bool v0, graphs, flashinfer;
 } vllm;
 
 static vllm open_vllm(const vram_scenario *s)
@@ -31,6 +31,7 @@ static vllm open_vllm(const vram_scenario *s)
     v.ranks = (double)s->parallel.tensor;
     v.v0 = s->vllm.engine == VRAM_VLLM_V0;
     v.graphs = s->vllm.cuda_graphs > 0;
+    v.flashinfer = !v.v0 && s->vllm.flashinfer_sampler > 0;
     return v;
 }
 
@@ -62,7 +63,7 @@ static void extra_weights(const vllm *v, vram_report *report)
     bool quantised = vram_format_get(stored_format(v))->scheme != VRAM_SCHEME_NONE;
     double pad = v->V - (double)m->vocab, tables[2] = {0, 0}, width[2] = {0, 0};
     vram_entry *e = add(report, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_PADDING, VRAM_EXACT, VRAM_PHASES_INFERENCE);
-    vram_times(vram_times(vram_times(vram_times(e, VRAM_SYMBOL_COPIES, m->tied ? 1 : 2), VRAM_SYMBOL_ROWS, vram_ceil_div(pad, v->ranks)), VRAM_SYMBOL_HIDDEN, v->h), VRAM_SYMBOL_BYTES_PER_PARAMETER, v->b);
+    vram_times(vram_times(vram_times(vram_times(e, VRAM_SYMBOL_COPIES, m->tied || v->s->parallel.pipeline > 1 ? 1 : 2), VRAM_SYMBOL_ROWS, vram_ceil_div(pad, v->ranks)), VRAM_SYMBOL_HIDDEN, v->h), VRAM_SYMBOL_BYTES_PER_PARAMETER, v->b);
     for (int k = 0; k < m->kinds && m->position == VRAM_POSITION_ROTARY; k++) {
         const vram_attention *a = &m->kind[k].attention;
         int local = a->window > 0 && vram_model_is(m, local_tables);
@@ -326,9 +327,10 @@ static double power_of_two(double n)
     return p;
 }
 
-/* topk_topp_triton.py: a row of fp32 words for each multiprocessor, or each sequence */
+/* topk_topp_triton.py: a row of fp32 words for each multiprocessor, or each sequence. FlashInfer's sampler keeps none. */
 static double sampler_rows(const vllm *v)
 {
+    if (v->flashinfer) return 0;
     double sms = v->s->gpu.multiprocessors > 0 ? v->s->gpu.multiprocessors : 108;
     return v->v0 ? 0 : vram_min(sms, power_of_two(v->S));
 }
@@ -365,12 +367,13 @@ static void add_forward(const vllm *v, forward f, vram_report *report)
     vram_times(add(report, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_EXPANDED_CONTEXT, VRAM_MODELLED, phase), VRAM_SYMBOL_BYTES, f.context);
 }
 
-/* Logits of S rows, their fp32 copy, blocks of top log-probabilities; T hidden states are kept the while. V0: 38 bytes a row and word (logits in 16
+/* Logits of S rows, their fp32 copy, blocks of top log-probabilities; T hidden states are kept the while. FlashInfer samples from probabilities: two more
+ * fp32 copies. V0: 38 bytes a row and word (logits in 16
  * and 32 bit, sorted values and indices, masks, softmax and log-softmax). */
 static double sampler_bytes(const vllm *v)
 {
     if (v->v0) return v->T * v->h * v->b + 38 * v->S * v->V;
-    return block(v->T * v->h * v->b) + block(v->S * v->h * v->b) + block(v->S * v->V * v->b) + block(v->S * v->V * 4) + 12 * v->S * v->V / 1024;
+    return block(v->T * v->h * v->b) + block(v->S * v->h * v->b) + block(v->S * v->V * v->b) + block(v->S * v->V * 4) * (v->flashinfer ? 3 : 1) + 12 * v->S * v->V / 1024;
 }
 
 static void add_sampler(const vllm *v, bool hidden, unsigned phases, vram_report *report)
@@ -381,7 +384,7 @@ static void add_sampler(const vllm *v, bool hidden, unsigned phases, vram_report
         vram_times(vram_times(vram_times(e, VRAM_SYMBOL_ROWS, v->T + v->S), VRAM_SYMBOL_HIDDEN, v->h), VRAM_SYMBOL_BYTES_PER_ELEMENT, v->b);
     }
     e = add(report, VRAM_COMPONENT_LOGITS, VRAM_WHAT_LOGITS, VRAM_MODELLED, phases);
-    vram_times(vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCES, v->S), VRAM_SYMBOL_VOCABULARY, v->V), VRAM_SYMBOL_BYTES_PER_ELEMENT, v->v0 ? 38 : v->b + 4);
+    vram_times(vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCES, v->S), VRAM_SYMBOL_VOCABULARY, v->V), VRAM_SYMBOL_BYTES_PER_ELEMENT, v->v0 ? 38 : v->b + (v->flashinfer ? 12 : 4));
     if (!v->v0) vram_times(add(report, VRAM_COMPONENT_LOGITS, VRAM_WHAT_LOG_PROBABILITIES, VRAM_MODELLED, phases), VRAM_SYMBOL_BYTES, vram_ceil_div(12 * v->S * v->V, 1024));
 }
 
@@ -607,13 +610,20 @@ static double graph_pool(const vllm *v)
     return rows * (numbers(v, p.most) + 2 * v->h + p.workspace) * v->b;
 }
 
-/* Sizes captured: 1 2 4, then every 8, up to twice the sequences and 512; pieces between attention layers all of them, whole decode steps up to
- * the sequences. V0 captures whole steps only. */
+/* config/vllm.py _set_cudagraph_sizes: 1 2 4, then every 8, from 256 every 16 */
+static double sizes_up_to(double n)
+{
+    double few = n >= 4 ? 3 : n >= 2 ? 2 : n >= 1 ? 1 : 0;
+    return few + vram_floor_div(vram_min(n, 255), 8) + (n >= 256 ? vram_floor_div(n - 256, 16) + 1 : 0);
+}
+
+/* Pieces between attention layers up to twice the sequences, and whole decode steps up to the sequences; neither above 512 (1024 on 10.x) nor above the
+ * tokens of a step. V0 captures whole steps only, up to 256. */
 static double graphs_captured(const vllm *v)
 {
-    double largest = vram_min(512, 2 * v->S), whole = 3 + vram_floor_div(vram_min(v->S, 256), 8);
-    if (v->v0) return whole;
-    return whole + 3 + vram_floor_div(vram_min(largest, 256), 8) + vram_floor_div(vram_max(0, largest - 256), 16);
+    double most = v->s->gpu.compute_capability >= 10 && v->s->gpu.compute_capability < 11 ? 1024 : 512, largest = vram_min(v->T, vram_min(most, 2 * v->S));
+    if (v->v0) return 3 + vram_floor_div(vram_min(v->S, 256), 8);
+    return sizes_up_to(vram_min(v->S, largest)) + sizes_up_to(largest);
 }
 
 /* The driver keeps each graph's nodes: public logs show some 190 KiB a layer and graph beyond the pool. */
@@ -624,21 +634,30 @@ void vram_graphs_allowance(const vram_scenario *s, double graphs, vram_report *r
     vram_times(vram_times(vram_times(e, VRAM_SYMBOL_COPIES, graphs), VRAM_SYMBOL_LAYERS, vram_ceil_div((double)s->model.layers, (double)s->parallel.pipeline)), VRAM_SYMBOL_BYTES, 190 * 1024);
 }
 
-/* NCCL's buffers, and libraries' growth while profiling: public logs show some 130 to 160 MiB for each rank of a group. */
-double vram_ranks_allowance(const vram_scenario *s, vram_report *report)
+/* Servers' cards have NVLink and a switch; others meet over PCIe. */
+static bool has_switch(const vram_gpu *gpu) { return gpu->compute_capability == 7 || gpu->compute_capability == 8 || (gpu->compute_capability >= 9 && gpu->compute_capability < 12); }
+
+/* What joins the ranks of a tensor-parallel group at their first large sum. NCCL (init.cc, transport/p2p.cc): for each channel of its ring a receive buffer
+ * of 4 MiB, 4.7 MiB and 0.5 MiB (its three protocols), in whole 2 MiB; where a card reads its neighbour's memory (8.0) the 4 MiB stand with the sender. Its
+ * logs name 24 channels on a switch, 2 over PCIe. Through the switch of 9.0 and later: multicast objects, of which the driver makes whole 512 MiB: sums and
+ * credits of NCCL (transport/nvls.cc), and FlashInfer's sum with the norm (compiled models; vllm/compilation/passes/fusion/allreduce_rms_fusion.py).
+ * Left out: what is made before memory is first looked at (custom all-reduce, a second group), and what stages say to each other after it. */
+double vram_ranks_allowance(const vram_scenario *s, bool fused, vram_report *report)
 {
-    double ranks = (double)(s->parallel.tensor * s->parallel.pipeline);
-    if (!s->overheads || ranks < 2) return 0;
-    vram_entry *e = vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_NCCL_BUFFERS, VRAM_ALLOWANCE, VRAM_SOURCE_GPU_LOGS, VRAM_PHASES_INFERENCE);
-    return vram_times(vram_times(e, VRAM_SYMBOL_COPIES, ranks), VRAM_SYMBOL_BYTES, 144 * MIB)->bytes;
+    const vram_gpu *gpu = &s->gpu;
+    bool joined = s->overheads && s->parallel.tensor > 1, multicast = joined && gpu->compute_capability >= 9 && has_switch(gpu);
+    vram_entry *e = vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_NCCL_BUFFERS, VRAM_ALLOWANCE, VRAM_SOURCE_NCCL, VRAM_PHASES_INFERENCE);
+    double bytes = vram_times(vram_times(e, VRAM_SYMBOL_COPIES, joined ? has_switch(gpu) ? 24 : 2 : 0), VRAM_SYMBOL_BYTES, (gpu->compute_capability == 8 ? 12 : 10) * MIB)->bytes;
+    e = vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_MULTICAST_BUFFERS, VRAM_ALLOWANCE, VRAM_SOURCE_NCCL, VRAM_PHASES_INFERENCE);
+    return bytes + vram_times(vram_times(e, VRAM_SYMBOL_COPIES, multicast ? fused ? 3 : 2 : 0), VRAM_SYMBOL_BYTES, 512 * MIB)->bytes;
 }
 
-/* Kernels that the driver loads while profiling: 0.05 to 0.3 GiB in public logs. */
-double vram_kernels_allowance(const vram_scenario *s, vram_report *report)
+/* Kernels that the driver loads before the pool is sized. */
+double vram_kernels_allowance(const vram_scenario *s, double mib, vram_report *report)
 {
     if (!s->overheads) return 0;
-    vram_entry *e = vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_ENGINE_BUFFERS, VRAM_WHAT_LOADED_KERNELS, VRAM_ALLOWANCE, VRAM_SOURCE_GPU_LOGS, VRAM_PHASES_INFERENCE);
-    return vram_times(e, VRAM_SYMBOL_BYTES, 100 * MIB)->bytes;
+    vram_entry *e = vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_ENGINE_BUFFERS, VRAM_WHAT_LOADED_KERNELS, VRAM_ALLOWANCE, VRAM_SOURCE_VLLM_LOGS, VRAM_PHASES_INFERENCE);
+    return vram_times(e, VRAM_SYMBOL_BYTES, mib * MIB)->bytes;
 }
 
 /* One pass of so many tokens, as in the profile run, and the logits of the sequences' last positions. */
@@ -673,7 +692,7 @@ void vram_engine_vllm(const vram_scenario *s, vram_report *report)
     if (v.graphs) vram_times(add(report, VRAM_COMPONENT_CUDA_GRAPHS, VRAM_WHAT_GRAPH_POOL, VRAM_ALLOWANCE, VRAM_BIT(VRAM_PHASE_PREFILL) | VRAM_BIT(VRAM_PHASE_DECODE)), VRAM_SYMBOL_BYTES, vram_floor_div(graphs, 1));
     if (v.graphs) vram_graphs_allowance(s, graphs_captured(&v), report);
     if (v.graphs && s->overheads && !v.v0) graphs += graphs_captured(&v) * (double)s->model.layers * 190 * 1024;
-    double others = vram_ranks_allowance(s, report) + (v.v0 ? 0 : vram_kernels_allowance(s, report)), budget = vram_pool_budget(s, &s->gpu);
+    double others = vram_ranks_allowance(s, v.graphs && !v.v0, report) + (v.v0 ? 0 : vram_kernels_allowance(s, PROFILED_KERNELS_MIB, report)), budget = vram_pool_budget(s, &s->gpu);
     report->pool.graph_bytes = vram_floor_div(graphs, 1);
     fill_pool(&v, &p);
     group_pool(&p);

@@ -356,7 +356,7 @@ typedef struct {
     int64_t context, prompt, batch;
     int kv_cache, kv_cache_k, kv_cache_v; /* vram_format */
     struct { int attention; } transformers;
-    struct { int engine; double gpu_memory_utilization; int64_t max_num_batched_tokens, max_num_seqs, block_size; int cuda_graphs; } vllm;
+    struct { int engine; double gpu_memory_utilization; int64_t max_num_batched_tokens, max_num_seqs, block_size; int cuda_graphs, flashinfer_sampler; } vllm;
     struct { double mem_fraction_static; } sglang;
     struct { int64_t ubatch; int flash_attention; int64_t gpu_layers, slots; int swa_full, kv_unified; int64_t output_rows; int imatrix, mla_cache; } llama_cpp;
     struct { int64_t mtp_tokens; } speculative;

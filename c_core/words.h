@@ -45,7 +45,7 @@
     /* engine_vllm.c */                                                                                                 \
     X(ABSORBED_PROJECTIONS, "absorbed_projections") X(PENALTY_COUNTS, "penalty_counts") X(TOKEN_MASKS, "token_masks")    \
     X(SAMPLING_STATE, "sampling_state") X(SAMPLER_ROWS, "sampler_rows") X(EXPERT_WORKSPACE, "expert_workspace")          \
-    X(EXPANDED_CONTEXT, "expanded_context") X(SIDE_EMBEDDINGS, "side_embeddings") X(GRAPH_POOL, "graph_pool") X(GRAPH_NODES, "graph_nodes") X(NCCL_BUFFERS, "nccl_buffers") X(LOADED_KERNELS, "loaded_kernels") X(REQUEST_TABLE, "request_table")                                                  \
+    X(EXPANDED_CONTEXT, "expanded_context") X(SIDE_EMBEDDINGS, "side_embeddings") X(GRAPH_POOL, "graph_pool") X(GRAPH_NODES, "graph_nodes") X(NCCL_BUFFERS, "nccl_buffers") X(LOADED_KERNELS, "loaded_kernels") X(MULTICAST_BUFFERS, "multicast_buffers") X(REQUEST_TABLE, "request_table")                                                  \
     /* sharding engines */                                                                                               \
     X(FROZEN_WEIGHTS, "frozen_weights") X(GATHERED_WEIGHTS, "gathered_weights") X(ALL_GATHER_BUFFER, "all_gather_buffer") \
     X(REDUCE_SCATTER_INPUT, "reduce_scatter_input") X(REDUCE_SCATTER_OUTPUT, "reduce_scatter_output")                     \
@@ -81,6 +81,8 @@
     X(MEGATRON, "megatron", "https://github.com/NVIDIA/Megatron-LM/tree/main/megatron/core")                             \
     X(LORA, "lora", "https://arxiv.org/abs/2106.09685")                                                                  \
     X(QLORA, "qlora", "https://arxiv.org/abs/2305.14314")                                                                \
+    X(NCCL, "nccl", "https://github.com/NVIDIA/nccl/tree/master/src")                                                    \
+    X(VLLM_LOGS, "vllm_logs", "https://github.com/llm-d-incubation/llm-d-planner/blob/875a4fd609eef0d70810ac27174ca9b42156d13a/accuracy/accuracy_report.md") \
     X(GPU_LOGS, "gpu_logs", "https://github.com/XiongjieDai/GPU-Benchmarks-on-LLM-Inference")
 
 /* what a note says */

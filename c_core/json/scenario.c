@@ -46,6 +46,7 @@ static const field fields[] = {
     {"vllm.max_num_seqs", INTEGER, AT(vllm.max_num_seqs), 0, NULL, 1, 65536, 256, NULL, "sequences", INFERS ";engine=vllm"},
     {"vllm.block_size", INTEGER, AT(vllm.block_size), 0, NULL, 1, 4096, 16, NULL, "tokens", INFERS ";engine=vllm"},
     {"vllm.cuda_graphs", BOOLEAN, AT(vllm.cuda_graphs), 0, NULL, 0, 0, 1, NULL, NULL, INFERS ";engine=vllm"},
+    {"vllm.flashinfer_sampler", BOOLEAN, AT(vllm.flashinfer_sampler), 0, NULL, 0, 0, 0, NULL, NULL, INFERS ";engine=vllm"},
     {"sglang.mem_fraction_static", NUMBER, AT(sglang.mem_fraction_static), 0, NULL, 0.01, 1, UNSET, NULL, "fraction", INFERS ";engine=sglang"},
     {"llama_cpp.ubatch", INTEGER, AT(llama_cpp.ubatch), 0, NULL, 1, 1048576, 512, NULL, "tokens", INFERS ";engine=llama.cpp"},
     {"llama_cpp.flash_attention", BOOLEAN, AT(llama_cpp.flash_attention), 0, NULL, 0, 0, 1, NULL, NULL, INFERS ";engine=llama.cpp"},
