@@ -10,10 +10,13 @@ cJSON *vram_json_whole(double value)
 {
     char text[40];
     if (!isfinite(value)) return cJSON_CreateNull();
-    if (value == floor(value) && fabs(value) < 1e14) return cJSON_CreateNumber(value);
-    if (value == floor(value) && fabs(value) < VRAM_LARGEST) {
-        snprintf(text, sizeof text, "%.0f", value);
-        return cJSON_CreateRaw(text);
+    if (value == floor(value) && fabs(value) < 1e9) return cJSON_CreateNumber(value);
+    if (value == floor(value) && fabs(value) < VRAM_LARGEST) { /* cJSON would print what an int does not hold as a real, and read it back to be sure */
+        int at = (int)sizeof text - 1;
+        text[at] = '\0';
+        for (int64_t rest = (int64_t)fabs(value); rest > 0; rest /= 10) text[--at] = (char)('0' + rest % 10);
+        if (value < 0) text[--at] = '-';
+        return cJSON_CreateRaw(text + at);
     }
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
