@@ -44,6 +44,8 @@ static void not_modelled(const vram_scenario *s, vram_report *report)
         {optimizer == VRAM_OPTIMIZER_GALORE, VRAM_NOTE_GALORE_STATES, "training.optimizer"},
         {optimizer == VRAM_OPTIMIZER_LOMO, VRAM_NOTE_LOMO_GRADIENTS, "training.optimizer"},
         {optimizer == VRAM_OPTIMIZER_MUON, VRAM_NOTE_MUON_MOMENTUM, "training.optimizer"},
+        {rl && s->rl.unread_critic, VRAM_NOTE_NOT_READ, "rl.critic"},
+        {rl && s->rl.unread_reward, VRAM_NOTE_NOT_READ, "rl.reward"},
         {rl && s->rl.group_size > 1, VRAM_NOTE_GROUP_WITHIN_BATCH, "rl.group_size"},
         {rl && !ppo && s->rl.forward_batch != s->training.micro_batch, VRAM_NOTE_NOT_MODELLED, "rl.forward_batch"},
     };

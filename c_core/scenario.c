@@ -34,6 +34,10 @@ static void training_defaults(vram_scenario *s)
 static void rl_defaults(vram_scenario *s)
 {
     bool ppo = s->rl.algorithm == VRAM_ALGORITHM_PPO, dpo = s->rl.algorithm == VRAM_ALGORITHM_DPO;
+    s->rl.unread_critic = s->task == VRAM_TASK_RL && !ppo && s->rl.critic.kind >= 0 && s->rl.critic.kind != VRAM_ROLE_MODEL_NONE; /* they have none */
+    s->rl.unread_reward = s->task == VRAM_TASK_RL && dpo && s->rl.reward.kind >= 0 && s->rl.reward.kind != VRAM_ROLE_MODEL_NONE;
+    if (s->rl.unread_critic) s->rl.critic.kind = VRAM_ROLE_MODEL_NONE;
+    if (s->rl.unread_reward) s->rl.reward.kind = VRAM_ROLE_MODEL_NONE;
     set(&s->rl.critic.kind, ppo ? VRAM_ROLE_MODEL_SAME : VRAM_ROLE_MODEL_NONE);
     set(&s->rl.reference.kind, s->training.method == VRAM_METHOD_LORA ? VRAM_ROLE_MODEL_ADAPTER : VRAM_ROLE_MODEL_SAME); /* with the adapter off it is the same model */
     set(&s->rl.reward.kind, dpo ? VRAM_ROLE_MODEL_NONE : VRAM_ROLE_MODEL_SAME);

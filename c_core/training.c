@@ -22,6 +22,14 @@ typedef struct {
 
 /* ----------------------------------------------------------------------------------------------- trained tensors, one by one -- */
 
+/* Parameters of the table, whatever the model declares */
+static double counted_params(const vram_model *m)
+{
+    double sum = 0;
+    for (int i = 0; i < m->tensors; i++) sum += m->tensor[i].buffer ? 0 : vram_tensor_params(&m->tensor[i]);
+    return sum;
+}
+
 /* `count` tensors of rows x columns (columns 1: a vector); stacked: `copies` matrices in one tensor */
 typedef struct { double count, copies, rows, columns; } trained;
 typedef void visitor(void *sum, const trained *t);
@@ -123,12 +131,21 @@ static void count_eight_bit(void *sum, const trained *t)
     }
 }
 
+/* A model that is declared by its parameters has so many of them, in tensors of the same proportions. */
+static double declared(const trainer *r, double counted)
+{
+    return r->m->params_override > 0 && !r->lora ? floor(counted / vram_max(1, counted_params(r->m)) * r->m->params_override) : counted;
+}
+
 static void eight_bit_states(const trainer *r, double moments)
 {
     eight_bit e = {.paged = r->s->training.optimizer == VRAM_OPTIMIZER_PAGED_ADAMW_8BIT};
     unsigned phases = r->report->phases;
     visit_trained(r, count_eight_bit, &e);
-    double ranks = ranks_from(r->s, 1);
+    double ranks = ranks_from(r->s, 1), bytes = declared(r, e.bytes);
+    if (r->m->params_override > 0 && !r->lora && !e.paged) e.small = r->m->params_override - bytes;
+    e.bytes = bytes;
+    e.blocks = declared(r, e.blocks);
     struct { vram_what what; double n, bytes; } rows[] = {{VRAM_WHAT_QUANTISED_MOMENTS, e.bytes, 1}, {VRAM_WHAT_QUANT_BLOCKS, e.blocks, 4}, {VRAM_WHAT_SMALL_MOMENTS, e.small, 4}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         vram_times(vram_times(vram_times(add(r, VRAM_COMPONENT_OPTIMIZER, rows[i].what, VRAM_SOURCE_BITSANDBYTES, phases), VRAM_SYMBOL_COPIES, moments),
@@ -288,14 +305,6 @@ static bool gradients_divided(const trainer *r)
 static bool gradients_stand(const trainer *r)
 {
     return r->s->training.gradient_accumulation > 1 || r->gradient_width > r->width;
-}
-
-/* Parameters of the table, whatever the model declares */
-static double counted_params(const vram_model *m)
-{
-    double sum = 0;
-    for (int i = 0; i < m->tensors; i++) sum += m->tensor[i].buffer ? 0 : vram_tensor_params(&m->tensor[i]);
-    return sum;
 }
 
 /* Embedding and head in one table: backward makes a gradient of each, and adds them when it has come to the embedding. */

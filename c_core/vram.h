@@ -386,6 +386,7 @@ typedef struct {
         vram_role_choice critic, reference, reward;
         int64_t prompt, response, rollout_batch, group_size, forward_batch;
         int rollout_engine, share_weights, offload_idle;
+        bool unread_critic, unread_reward; /* said, though the algorithm has none */
     } rl;
     struct {
         int64_t data, zero, tensor;
