@@ -43,7 +43,6 @@ static void not_modelled(const vram_scenario *s, vram_report *report)
         {loss == VRAM_LOSS_CHUNKED || (loss == VRAM_LOSS_INPLACE && rl) || (loss != VRAM_LOSS_FULL && (ppo || megatron)), VRAM_NOTE_NOT_MODELLED, "training.loss"},
         {optimizer == VRAM_OPTIMIZER_GALORE, VRAM_NOTE_GALORE_STATES, "training.optimizer"},
         {optimizer == VRAM_OPTIMIZER_LOMO, VRAM_NOTE_LOMO_GRADIENTS, "training.optimizer"},
-        {optimizer == VRAM_OPTIMIZER_MUON, VRAM_NOTE_MUON_MOMENTUM, "training.optimizer"},
         {rl && s->rl.unread_critic, VRAM_NOTE_NOT_READ, "rl.critic"},
         {rl && s->rl.unread_reward, VRAM_NOTE_NOT_READ, "rl.reward"},
         {rl && s->rl.group_size > 1, VRAM_NOTE_GROUP_WITHIN_BATCH, "rl.group_size"},

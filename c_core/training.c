@@ -30,8 +30,8 @@ static double counted_params(const vram_model *m)
     return sum;
 }
 
-/* `count` tensors of rows x columns (columns 1: a vector); stacked: `copies` matrices in one tensor */
-typedef struct { double count, copies, rows, columns; } trained;
+/* `count` tensors of rows x columns (columns 1: a vector); stacked: `copies` matrices in one tensor; hidden: one matrix inside the layers */
+typedef struct { double count, copies, rows, columns; bool hidden; } trained;
 typedef void visitor(void *sum, const trained *t);
 
 static double elements(const trained *t) { return t->copies * t->rows * t->columns; }
@@ -42,9 +42,9 @@ static void visit_adapters(const trainer *r, visitor *visit, void *sum)
         const vram_tensor *t = &r->m->tensor[i];
         double rank = vram_lora_rank(r->s, r->m, t), count = t->modules > 0 ? (double)t->modules : (double)t->layers * (double)t->copies;
         if (rank <= 0) continue;
-        visit(sum, &(trained){count, 1, rank, (double)t->columns});
-        visit(sum, &(trained){count, 1, (double)t->rows, rank});
-        if (r->s->lora.dora && t->linear) visit(sum, &(trained){count, 1, (double)t->rows, 1});
+        visit(sum, &(trained){count, 1, rank, (double)t->columns, true});
+        visit(sum, &(trained){count, 1, (double)t->rows, rank, true});
+        if (r->s->lora.dora && t->linear) visit(sum, &(trained){count, 1, (double)t->rows, 1, false});
     }
 }
 
@@ -55,7 +55,7 @@ static void visit_trained(const trainer *r, visitor *visit, void *sum)
         const vram_tensor *t = &r->m->tensor[i];
         if (t->buffer) continue;
         double copies = t->stacked ? (double)t->copies : 1;
-        visit(sum, &(trained){(double)t->layers * (double)t->copies / copies, copies, (double)t->rows, (double)t->columns});
+        visit(sum, &(trained){(double)t->layers * (double)t->copies / copies, copies, (double)t->rows, (double)t->columns, t->kind >= 0 && copies == 1 && t->columns > 1});
     }
 }
 
@@ -165,6 +165,27 @@ static void factored_states(const trainer *r)
     vram_times(vram_times(add(r, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_FACTORED_MOMENT, VRAM_SOURCE_TRANSFORMERS, r->report->phases), VRAM_SYMBOL_ELEMENTS, n), VRAM_SYMBOL_BYTES, 4);
 }
 
+/* Muon turns matrices of the layers; embeddings, the head, vectors and stacked experts are AdamW's. Source: torch/optim/_muon.py (2-D parameters only) */
+static void count_hidden(void *sum, const trained *t) { *(double *)sum += t->hidden ? t->count * elements(t) : 0; }
+
+static double hidden_params(const trainer *r)
+{
+    double n = 0;
+    visit_trained(r, count_hidden, &n);
+    return vram_min(r->params, r->lora ? n : floor(n / vram_max(1, counted_params(r->m)) * r->params));
+}
+
+static void muon_states(const trainer *r, double width)
+{
+    unsigned phases = r->report->phases;
+    double hidden = hidden_params(r);
+    per_parameter(r, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_MOMENTUM, hidden, width, 1, phases);
+    slack(r, 1, width, phases); /* nearly all of it of the matrices */
+    if (r->params <= hidden) return;
+    per_parameter(r, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_FIRST_MOMENT, r->params - hidden, width, 1, phases);
+    per_parameter(r, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_SECOND_MOMENT, r->params - hidden, width, 1, phases);
+}
+
 static void states(const trainer *r)
 {
     double width = r->state_width;
@@ -180,10 +201,10 @@ static void states(const trainer *r)
         slack(r, 2, width, phases);
         break;
     case VRAM_OPTIMIZER_SGD_MOMENTUM:
-    case VRAM_OPTIMIZER_MUON:
         per_parameter(r, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_MOMENTUM, r->params, width, 1, phases);
         slack(r, 1, width, phases);
         break;
+    case VRAM_OPTIMIZER_MUON: muon_states(r, width); break;
     case VRAM_OPTIMIZER_LION: per_parameter(r, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_MOMENTUM, r->params, 4, 1, phases); break;
     case VRAM_OPTIMIZER_LION_8BIT: eight_bit_states(r, 1); break;
     case VRAM_OPTIMIZER_ADAMW_8BIT:
@@ -203,9 +224,16 @@ static void find_largest(void *sum, const trained *t)
 /* What the optimizer makes for a moment: tensors of `copies` x `elements` x `bytes` */
 typedef struct { double copies, elements, bytes; } temporary;
 
+/* Of the matrix whose turn it is the mean of gradient and momentum, two 16-bit matrices, and two squares of its shorter side */
+static void find_muon(void *sum, const trained *t)
+{
+    double *most = sum, side = vram_min(t->rows, t->columns), bytes = most[1] * elements(t) + 4 * elements(t) + 4 * side * side;
+    if (t->hidden) most[0] = vram_max(most[0], bytes);
+}
+
 static temporary step_temporary(const trainer *r)
 {
-    trained largest = {0, 0, 0, 0};
+    trained largest = {0, 0, 0, 0, false};
     double width = r->s->training.precision == VRAM_PRECISION_MIXED && !r->lora ? 4 : r->width;
     visit_trained(r, find_largest, &largest);
     switch (r->s->training.optimizer) {
@@ -215,6 +243,12 @@ static temporary step_temporary(const trainer *r)
         return (temporary){0, 0, 0};
     case VRAM_OPTIMIZER_ADAFACTOR: /* 16 bit: fp32 copies of gradient and parameter too */
         return (temporary){width == 4 ? 2 : 4, elements(&largest), 4};
+    case VRAM_OPTIMIZER_MUON: {
+        double most[2] = {0, width};
+        visit_trained(r, find_muon, most);
+        double others = (share(r, r->params, 1) - share(r, hidden_params(r), 1)) * width; /* AdamW's denominators, as above */
+        return others > most[0] ? (temporary){1, others / width, width} : (temporary){1, most[0], 1};
+    }
     default: return (temporary){0, 0, 0};
     }
 }

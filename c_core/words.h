@@ -91,7 +91,7 @@
     X(UNKNOWN_MODEL_TYPE, "unknown_model_type_counted_as_llama") X(GPUS_BELOW_PRODUCT, "gpus_below_product")             \
     X(ENGINE_VERSION, "engine_version") X(LIBRARY_VERSIONS, "library_versions") X(LORA_TARGETS_NOTHING, "lora_targets_match_no_module")     \
     X(NOT_MODELLED, "not_modelled") X(NOT_READ, "not_read") X(GALORE_STATES, "galore_states_not_counted") X(LOMO_GRADIENTS, "lomo_gradients_counted") \
-    X(MUON_MOMENTUM, "muon_one_momentum_everywhere") X(GROUP_WITHIN_BATCH, "group_within_rollout_batch")        \
+    X(GROUP_WITHIN_BATCH, "group_within_rollout_batch")        \
     X(SELECTIVE_DROPS_NOTHING, "selective_drops_nothing")
 
 /* rules of thumb */
