@@ -1,4 +1,4 @@
-// Memory through time: a stack per phase, one hue a component, the card's usable memory as a line. Chart.js, updated in place.
+// Memory through phases: a stack for each, one hue a component, the card's usable memory as a line. Chart.js, updated in place.
 import { BarController, BarElement, CategoryScale, Chart, LinearScale, Tooltip } from 'chart.js';
 import { el, setAttr, setText } from './dom.js';
 import { ui, word } from './i18n.js';
@@ -12,10 +12,10 @@ Chart.defaults.animation = false;
 
 const NARROW = 480; // px
 
-const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+export const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 // Allowances are hatched here as everywhere.
-function hatch(context, colour, paper) {
+export function hatch(context, colour, paper) {
   const size = 6;
   const tile = document.createElement('canvas');
   tile.width = tile.height = size;
@@ -30,7 +30,40 @@ function hatch(context, colour, paper) {
   return context.createPattern(tile, 'repeat');
 }
 
-// The line of what the card has to give, and a mark over the fullest phase.
+// The line of what the card has to give; its words stand at the right, or at the left when the peak is there.
+export function lineOfCard(ctx, area, at, text, { ink, paper, font, left = false }) {
+  ctx.font = font;
+  ctx.fillStyle = ctx.strokeStyle = ink;
+  if (at < area.top) return;
+  ctx.setLineDash([5, 4]);
+  ctx.beginPath();
+  ctx.moveTo(area.left, at);
+  ctx.lineTo(area.right, at);
+  ctx.stroke();
+  ctx.setLineDash([]);
+  const w = ctx.measureText(text).width + 6;
+  const x = left ? area.left + 1 : area.right - w;
+  ctx.fillStyle = paper;
+  ctx.fillRect(x, at - 17, w, 14);
+  ctx.fillStyle = ink;
+  ctx.textAlign = 'left';
+  ctx.fillText(text, x + 3, at - 6);
+}
+
+// From 0 to the peak, and to what the card has when that is not far above; with round numbers.
+export function scaleOf(report, shown) {
+  const tops = Math.max(...report.phases.map((p) => p.bytes));
+  const end = Math.max(tops, shown <= tops * 2.2 ? shown : 0) * 1.12;
+  return {
+    end,
+    ticks: (unit, colour) => ({
+      afterBuildTicks: (axis) => { axis.ticks = ticks(end, unit, 5).map((value) => ({ value })); },
+      ticks: { color: colour, font: { size: 12 }, callback: (v) => (v === 0 ? '0' : bytesShort(v, unit)) },
+    }),
+  };
+}
+
+// A mark over the fullest phase, and the card's line.
 const marks = {
   id: 'marks',
   afterDatasetsDraw(chart) {
@@ -42,26 +75,11 @@ const marks = {
     for (const set of chart.getSortedVisibleDatasetMetas()) {
       for (const b of set.data) if (b.y < b.base - 1) ctx.fillRect(b.x - b.width / 2, b.y, b.width, 1);
     }
-    ctx.font = font;
-    ctx.fillStyle = ctx.strokeStyle = ink;
-    const at = y.getPixelForValue(line.value);
-    if (at >= area.top) {
-      ctx.setLineDash([5, 4]);
-      ctx.beginPath();
-      ctx.moveTo(area.left, at);
-      ctx.lineTo(area.right, at);
-      ctx.stroke();
-      ctx.setLineDash([]);
-      const w = ctx.measureText(line.text).width;
-      ctx.fillStyle = paper;
-      ctx.fillRect(area.right - w - 6, at - 17, w + 6, 14);
-      ctx.fillStyle = ink;
-      ctx.textAlign = 'right';
-      ctx.fillText(line.text, area.right - 3, at - 6);
-    }
+    lineOfCard(ctx, area, y.getPixelForValue(line.value), line.text, { ink, paper, font });
     const bar = chart.getDatasetMeta(0)?.data[peak.index];
     if (bar) {
       const top = y.getPixelForValue(peak.value);
+      ctx.fillStyle = ink;
       ctx.textAlign = 'center';
       ctx.font = `600 ${font}`;
       ctx.fillText(`▾ ${peak.text}`, bar.x, Math.max(12, top - 6));
@@ -70,7 +88,7 @@ const marks = {
   },
 };
 
-export function makeTimeline(root, { onPhase, onComponent }) {
+export function makeColumns(root, { onPhase, onComponent }) {
   const canvas = el('canvas', { role: 'img' });
   const note = el('p', { class: 'chart-note' });
   root.append(el('div', { class: 'chart-box' }, canvas), note);
@@ -89,9 +107,8 @@ export function makeTimeline(root, { onPhase, onComponent }) {
     const per = phases.map((p) => new Map(groups(alive(report, p.id), lists).map((g) => [g.key, g])));
     const all = groups(report.entries, lists);
     const context = canvas.getContext('2d');
-    const tops = Math.max(...phases.map((p) => p.bytes));
     const shown = usable + (report.components[CONTEXT] ?? 0);
-    const most = Math.max(tops, shown <= tops * 2.2 ? shown : 0) * 1.12;
+    const most = scaleOf(report, shown);
 
     const datasets = all.map((g) => ({
       label: segmentName(g),
@@ -114,7 +131,7 @@ export function makeTimeline(root, { onPhase, onComponent }) {
       interaction: { mode: 'nearest', intersect: true },
       scales: {
         x: { stacked: true, grid: { display: false }, border: { color: ink }, ticks: { color: (c) => (c.index === peakAt ? ink : quiet), font: { size: narrow ? 11 : 12 }, autoSkip: false, padding: 2, maxRotation: 40 } },
-        y: { stacked: true, min: 0, max: most, grid: { color: rule }, border: { display: false }, afterBuildTicks: (axis) => { axis.ticks = ticks(most, unit, 5).map((value) => ({ value })); }, ticks: { color: quiet, font: { size: 12 }, callback: (v) => (v === 0 ? '0' : bytesShort(v, unit)) } },
+        y: { stacked: true, min: 0, max: most.end, grid: { color: rule }, border: { display: false }, ...most.ticks(unit, quiet) },
       },
       plugins: {
         legend: { display: false },

@@ -140,7 +140,15 @@ export function makeLedger(root, { onPhase }) {
     });
   }
 
+  // ---- where in the phase its fullest instant lies, once that is known
+  let places = new Map();
+  function sayTotal() {
+    const { phase, text } = now.total;
+    setText(totalName, places.get(phase) ? ui('total_at', { total: text, place: places.get(phase) }) : text);
+  }
+
   return {
+    say(next) { places = next; if (now) sayTotal(); },
     open(key) {
       const body = table.keyedNodes?.get(key);
       if (!body) return;
@@ -160,7 +168,8 @@ export function makeLedger(root, { onPhase }) {
       const rows = groups(alive(report, at.id), lists); // in the bar's own order, so that nothing jumps
       const gone = [...(kept?.values() ?? [])].filter((g) => !rows.some((r) => r.key === g.key)).map((g) => ({ ...g, entries: [], bytes: 0 }));
       keyed(table, [...rows, ...gone], (g) => g.key, makeRow, fillRow, head);
-      setText(totalName, at.id === report.peak.phase ? ui('total_peak', { phase: word('phase', at.id) }) : ui('total_phase', { phase: word('phase', at.id) }));
+      now.total = { phase: at.id, text: ui(at.id === report.peak.phase ? 'total_peak' : 'total_phase', { phase: word('phase', at.id) }) };
+      sayTotal();
       setText(totalAgainst, kept ? difference(at.bytes - second.phases.find((p) => p.id === other).bytes, unit) : '');
       setText(totalBytes, bytes(at.bytes, unit));
       setAttr(totalBytes, 'title', bytesExact(at.bytes));

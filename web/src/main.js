@@ -3,9 +3,9 @@ import { fillSentence, sentenceText, title } from './answer.js';
 import { makeAccuracy, makeFacts, makeNotes, makeRules } from './asides.js';
 import { makeCard } from './card.js';
 import { makeChapterPanel, makeChapters } from './chapters.js';
-import { makeTimeline } from './chart.js';
 import { makeCompare } from './compare.js';
 import { openCore } from './core.js';
+import { placesOf } from './curve.js';
 import { el, keyed, setAttr, setText, show } from './dom.js';
 import { tellHeight } from './embed.js';
 import { indexTables, valueReader } from './fields.js';
@@ -19,6 +19,7 @@ import { getPath, isTree, leaves, same, withPatch } from './paths.js';
 import { readStored, store } from './stored.js';
 import { CONTEXT } from './reading.js';
 import { makeSlot, patchSlot } from './state.js';
+import { makeTimeline } from './timeline.js';
 import { THEMES, makeTools } from './tools.js';
 import { UNITS } from './units.js';
 import { errorText, noticeText } from './texts.js';
@@ -233,7 +234,11 @@ export async function start({ wasm, presets, accuracy }) {
       rules.update(all);
       right.update();
     }
-    if (shown.embed !== '1' || shown.chart === 'all') timeline.update(all);
+    if (shown.embed !== '1' || shown.chart === 'all') {
+      all.timeline = core.timeline(all.report.scenario);
+      ledger.say(placesOf(all.timeline));
+      timeline.update(all);
+    }
   }
 
   const formContext = () => ({
