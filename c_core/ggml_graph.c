@@ -149,7 +149,7 @@ static bool allocate_read(ggml_graph *g, int from)
 /* The next copy, unless another split comes first, is made now. */
 static void copy_ahead(ggml_graph *g, int from)
 {
-    for (int i = from + 1; i < g->ops && !g->op[i].splits; i++) {
+    for (int i = from + 1; i < g->ops && !g->op[i].splits && !g->op[i].elsewhere; i++) {
         if (!g->op[i].copy) continue;
         allocate(g, &g->tensor[g->op[i].result]);
         g->op[i].result = GGML_NONE;
@@ -249,6 +249,8 @@ int ggml_graph_leaf(ggml_graph *g, ggml_shape shape, double offset)
 }
 
 void ggml_graph_split(ggml_graph *g) { g->op[g->ops - 1].splits = true; }
+
+void ggml_graph_elsewhere(ggml_graph *g) { g->op[g->ops - 1].elsewhere = true; }
 
 void ggml_graph_use(ggml_graph *g, int sources, const int source[]) { next_op(g, sources, source); }
 

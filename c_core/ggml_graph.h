@@ -42,6 +42,7 @@ typedef struct {
     bool copy;              /* from host memory, at the start of a split */
     bool leaf;              /* the result has its memory from the start */
     bool splits;            /* starts a split without a copy of its own: the next copy, if no input came with it, is made at its start */
+    bool elsewhere;         /* runs in host memory: a split ends before it */
     int sources;
     int source[GGML_MAX_SOURCES];
 } ggml_op;
@@ -79,6 +80,8 @@ void ggml_graph_leaves(ggml_graph *graph, double bytes);
 int ggml_graph_leaf(ggml_graph *graph, ggml_shape shape, double offset);
 /* The last operation starts a split: it reads a weight in host memory whose copy is among the inputs. */
 void ggml_graph_split(ggml_graph *graph);
+/* The last operation runs in host memory. */
+void ggml_graph_elsewhere(ggml_graph *graph);
 /* One operation more; returns the tensor that it makes. Sources are ids, perhaps with GGML_VIEW, or GGML_NONE. */
 int ggml_graph_op(ggml_graph *graph, bool in_place, ggml_shape shape, int sources, const int source[]);
 /* Sources live until here; nothing is made (caches are written, or a fused kernel still reads). */

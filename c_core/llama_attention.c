@@ -150,6 +150,7 @@ static void write_cache(net *n, int x, int ids)
 {
     ggml_graph_use(n->g, SOURCES(V(x), on_host(n) ? GGML_NONE : ids));
     if (!on_host(n)) return;
+    ggml_graph_elsewhere(n->g);
     n->host_inputs |= 1u << ids;
     n->layer_copies += n->g->tensor[x & ~GGML_VIEW].of.bytes;
     n->host_copies = vram_max(n->host_copies, n->layer_copies);

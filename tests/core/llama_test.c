@@ -111,6 +111,7 @@ TEST(llama_graphs, "llama.cpp: compute buffers of many families, with all layers
         {"gpt-oss-20b", 8192, 512, 1, false, 1, "fp16", false, true, 12, 1161316352},
         {"deepseek-v2-lite", 8192, 512, 1, true, 1, "fp16", false, true, 13, 449316736},
         {"qwen3-8b", 32768, 512, 4, true, 4, "q8_0", false, false, 18, 247549440},
+        {"llama-3.2-1b", 8192, 512, 1, true, 1, "fp16", false, true, 8, 104859776},
     };
     vram_json *json = vram_json_open(vram_presets, vram_presets_bytes);
     for (int i = 0; i < COUNT(cases); i++) {
