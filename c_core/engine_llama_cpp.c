@@ -19,6 +19,7 @@ static void note_type(void *context, const vram_gguf_tensor *t)
 {
     llama_weights *weights = context;
     if (t->layer < 0 && (t->role == VRAM_ROLE_OF_OUTPUT || t->role == VRAM_ROLE_OF_TOKEN_EMBEDDING)) weights->output = (unsigned char)t->type;
+    if (t->layer < 0 && t->role == VRAM_ROLE_OF_HALF) weights->type[0][t->role] = (unsigned char)t->type; /* Gemma 4 E's, read in the first layer */
     if (t->layer >= 0 && t->layer < VRAM_MAX_LAYERS) weights->type[t->layer][t->role] = (unsigned char)t->type;
 }
 
@@ -130,7 +131,7 @@ void vram_engine_llama_cpp(const vram_scenario *scenario, vram_report *report)
     llama_batch batch = batch_of(scenario);
     if (batch.host_layers > 0) vram_gguf_walk(scenario, &scenario->model, vram_llama_cpp_file(scenario, scenario->weights), note_type, &weights);
     batch.weights = &weights;
-    double bytes = llama_graph_bytes(&graph, &scenario->model, &batch);
+    double bytes = llama_graph_buffers(&graph, &scenario->model, &batch).gpu;
     add_compute_buffer(&graph, batch.tokens, bytes, report);
     add_pool(scenario, &batch, report);
 }
@@ -147,7 +148,7 @@ vram_llama_cpp_host vram_llama_cpp_host_bytes(const vram_scenario *scenario)
     return (vram_llama_cpp_host){
         .model = vram_gguf_host_bytes(scenario, &scenario->model, file),
         .output = batch.sequences * (double)scenario->model.vocab * 4,
-        .compute = llama_graph_host_bytes(&graph, &scenario->model, &batch),
+        .compute = llama_graph_buffers(&graph, &scenario->model, &batch).host,
         .pinned_output = batch.host_layers <= scenario->model.layers,
     };
 }

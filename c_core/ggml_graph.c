@@ -1,9 +1,8 @@
-/* ggml_graph.c -- the replay of ggml's graph allocator. Source: ggml/src/ggml-alloc.c, ggml_dyn_tallocr and ggml_gallocr_alloc_graph_impl. */
+/* ggml_graph.c -- the replay of ggml's graph allocator and scheduler. Source: ggml/src/ggml-alloc.c, ggml_dyn_tallocr and
+ * ggml_gallocr_alloc_graph_impl; ggml/src/ggml-backend.cpp, ggml_backend_sched_split_graph. */
 #include "ggml_graph.h"
 
 #include <stddef.h>
-
-static const double alignment = 128; /* of CUDA's buffers */
 
 ggml_shape ggml_typed(double bytes_each, double width, double rows, double more)
 {
@@ -14,99 +13,100 @@ ggml_shape ggml_f32(double width, double rows, double more) { return ggml_typed(
 
 /* ------------------------------------------------------------------------------------------------------------ holes -- */
 
-static void remove_hole(ggml_graph *g, int at)
+static void remove_hole(ggml_pool *p, int at)
 {
-    for (int i = at; i + 1 < g->holes; i++) g->hole[i] = g->hole[i + 1];
-    g->holes--;
+    for (int i = at; i + 1 < p->holes; i++) p->hole[i] = p->hole[i + 1];
+    p->holes--;
 }
 
-static void insert_hole(ggml_graph *g, double offset, double bytes)
+static bool insert_hole(ggml_pool *p, double offset, double bytes)
 {
     int at = 0;
-    if (g->holes == GGML_MAX_HOLES) {
-        g->failed = true;
-        return;
-    }
-    while (at < g->holes && g->hole[at].offset < offset) at++;
-    for (int i = g->holes; i > at; i--) g->hole[i] = g->hole[i - 1];
-    g->hole[at] = (ggml_hole){offset, bytes};
-    g->holes++;
+    if (p->holes == GGML_MAX_HOLES) return false;
+    while (at < p->holes && p->hole[at].offset < offset) at++;
+    for (int i = p->holes; i > at; i--) p->hole[i] = p->hole[i - 1];
+    p->hole[at] = (ggml_hole){offset, bytes};
+    p->holes++;
+    return true;
 }
 
 /* The smallest hole that is large enough, of equal ones the last; the endless one behind everything only if none is. */
-static double take(ggml_graph *g, double bytes)
+static double take(ggml_pool *p, double bytes)
 {
-    int best = g->holes - 1;
+    int best = p->holes - 1;
     double smallest = -1;
-    for (int i = 0; i < g->holes - 1; i++) {
-        if (g->hole[i].bytes < bytes || (smallest >= 0 && g->hole[i].bytes > smallest)) continue;
+    for (int i = 0; i < p->holes - 1; i++) {
+        if (p->hole[i].bytes < bytes || (smallest >= 0 && p->hole[i].bytes > smallest)) continue;
         best = i;
-        smallest = g->hole[i].bytes;
+        smallest = p->hole[i].bytes;
     }
-    double offset = g->hole[best].offset;
-    g->hole[best].offset += bytes;
-    g->hole[best].bytes -= bytes;
-    if (g->hole[best].bytes == 0) remove_hole(g, best);
-    g->high = vram_max(g->high, offset + bytes);
+    double offset = p->hole[best].offset;
+    p->hole[best].offset += bytes;
+    p->hole[best].bytes -= bytes;
+    if (p->hole[best].bytes == 0) remove_hole(p, best);
+    p->high = vram_max(p->high, offset + bytes);
     return offset;
 }
 
 /* Grows the first hole that ends where the room starts, or starts where it ends, and joins it with that hole's other neighbour; else a new
  * hole. (A tensor of no bytes can leave an empty hole, at which two others then touch without being joined: as in ggml.) */
-static void give_back(ggml_graph *g, double offset, double bytes)
+static bool give_back(ggml_pool *p, double offset, double bytes)
 {
-    for (int i = 0; i < g->holes; i++) {
-        ggml_hole *h = &g->hole[i];
+    for (int i = 0; i < p->holes; i++) {
+        ggml_hole *h = &p->hole[i];
         if (h->offset + h->bytes == offset) {
             h->bytes += bytes;
-            if (i + 1 < g->holes && h->offset + h->bytes == h[1].offset) {
+            if (i + 1 < p->holes && h->offset + h->bytes == h[1].offset) {
                 h->bytes += h[1].bytes;
-                remove_hole(g, i + 1);
+                remove_hole(p, i + 1);
             }
-            return;
+            return true;
         }
         if (offset + bytes == h->offset) {
             h->offset = offset;
             h->bytes += bytes;
             if (i > 0 && h[-1].offset + h[-1].bytes == offset) {
                 h[-1].bytes += h->bytes;
-                remove_hole(g, i);
+                remove_hole(p, i);
             }
-            return;
+            return true;
         }
     }
-    insert_hole(g, offset, bytes);
+    return insert_hole(p, offset, bytes);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- tensors -- */
 
-/* What is alive, by tag: called when the buffer has grown */
+static int home(const ggml_tensor *t) { return t->outside != GGML_NOT_OUTSIDE ? GGML_ON_HOST : t->made; }
+
+static double room(const ggml_graph *g, const ggml_tensor *t, int side)
+{
+    double own = t->of.bytes + (side == GGML_ON_GPU ? t->work : 0);
+    return vram_round_up(side == home(t) ? own : t->part[side] > 0 ? t->part[side] : t->of.bytes, g->pool[side].alignment);
+}
+
+/* What is alive, by tag: called when the GPU's buffer has grown */
 static void account(ggml_graph *g)
 {
     for (int i = 0; i < VRAM_WHAT_COUNT; i++) g->at_high[i] = 0;
     for (int i = 0; i < g->tensors; i++)
-        if (g->tensor[i].allocated) g->at_high[g->tensor[i].tag] += vram_round_up(g->tensor[i].of.bytes, alignment);
+        if (g->tensor[i].at[GGML_ON_GPU].allocated) g->at_high[g->tensor[i].tag] += room(g, &g->tensor[i], GGML_ON_GPU);
 }
 
-static void allocate(ggml_graph *g, ggml_tensor *t)
+static void allocate(ggml_graph *g, ggml_tensor *t, int side)
 {
-    double before = g->high;
-    t->offset = take(g, vram_round_up(t->of.bytes, alignment));
-    t->allocated = true;
-    if (g->high > before) account(g);
+    double before = g->pool[side].high;
+    t->at[side].offset = take(&g->pool[side], room(g, t, side));
+    t->at[side].allocated = true;
+    t->at[side].waiting = false;
+    if (side == GGML_ON_GPU && g->pool[side].high > before) account(g);
 }
 
-static void allocate_input(ggml_graph *g, int id)
+static void release(ggml_graph *g, ggml_tensor *t, int side)
 {
-    allocate(g, &g->tensor[id]);
-    g->tensor[id].waiting = false;
-}
-
-static void release(ggml_graph *g, ggml_tensor *t)
-{
-    if (!t->allocated || t->output) return;
-    give_back(g, t->offset, vram_round_up(t->of.bytes, alignment));
-    t->allocated = false;
+    if (!t->at[side].allocated || t->output) return;
+    if (!give_back(&g->pool[side], t->at[side].offset, room(g, t, side))) g->failed = true;
+    t->at[side].allocated = false;
 }
 
 static bool same_layout(const ggml_shape *a, const ggml_shape *b)
@@ -117,93 +117,152 @@ static bool same_layout(const ggml_shape *a, const ggml_shape *b)
 /* The result takes over the first source of the same layout that only this operation still reads; spare room at its end is freed. */
 static bool take_over(ggml_graph *g, const ggml_op *op)
 {
+    int side = op->place;
     ggml_tensor *result = &g->tensor[op->result];
     for (int i = 0; i < op->sources; i++) {
-        if (op->source[i] < 0 || op->source[i] & GGML_VIEW) continue;
-        ggml_tensor *parent = &g->tensor[op->source[i]];
-        if (!parent->allocated || parent->output || parent->readers != 1 || !same_layout(&result->of, &parent->of)) continue;
-        double was = vram_round_up(parent->of.bytes, alignment), is = vram_round_up(result->of.bytes, alignment);
-        result->offset = parent->offset;
-        result->allocated = true;
-        parent->allocated = false;
-        if (was > is) give_back(g, parent->offset + is, was - is);
+        if (op->source[i] < 0) continue;
+        ggml_tensor *parent = &g->tensor[op->source[i] & ~GGML_VIEW];
+        ggml_memory *memory = &parent->at[side];
+        bool part = side != home(parent) && parent->part[side] == result->of.bytes; /* the copy of a view is a tensor */
+        bool whole = !(op->source[i] & GGML_VIEW) && same_layout(&result->of, &parent->of);
+        if (!memory->allocated || parent->output || memory->readers != 1 || !(whole || part)) continue;
+        double was = room(g, parent, side), is = room(g, result, side);
+        result->at[side].offset = memory->offset;
+        result->at[side].allocated = true;
+        memory->allocated = false;
+        if (was > is && !give_back(&g->pool[side], memory->offset + is, was - is)) g->failed = true;
         return true;
     }
     return false;
 }
 
-/* Inputs that the operations up to the next copy are the first to read. False: there are none. */
-static bool allocate_read(ggml_graph *g, int from)
+static void read_once(ggml_graph *g, ggml_tensor *t, int side)
 {
-    bool any = false;
-    for (int i = from; i < g->ops && !g->op[i].copy && !(i > from && g->op[i].splits); i++)
-        for (int j = 0; j < g->op[i].sources; j++) {
-            int id = g->op[i].source[j] < 0 ? GGML_NONE : g->op[i].source[j] & ~GGML_VIEW;
-            if (id < 0 || id >= GGML_MAX_INPUTS || !g->tensor[id].waiting) continue;
-            allocate_input(g, id);
-            any = true;
-        }
-    return any;
-}
-
-/* The next copy, unless another split comes first, is made now. */
-static void copy_ahead(ggml_graph *g, int from)
-{
-    for (int i = from + 1; i < g->ops && !g->op[i].splits && !g->op[i].elsewhere; i++) {
-        if (!g->op[i].copy) continue;
-        allocate(g, &g->tensor[g->op[i].result]);
-        g->op[i].result = GGML_NONE;
-        return;
-    }
+    if (--t->at[side].readers == 0) release(g, t, side);
 }
 
 static void run_op(ggml_graph *g, const ggml_op *op)
 {
+    int side = op->place;
     if (op->leaf) {
-        g->tensor[op->result].allocated = true;
+        g->tensor[op->result].at[side].allocated = true;
         return;
     }
-    if (op->result >= 0 && !(op->in_place && take_over(g, op))) allocate(g, &g->tensor[op->result]);
+    if (op->result >= 0 && !(op->in_place && take_over(g, op))) allocate(g, &g->tensor[op->result], side);
+    for (int i = 0; i < op->sources; i++)
+        if (op->source[i] >= 0) read_once(g, &g->tensor[op->source[i] & ~GGML_VIEW], side);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- splits -- */
+
+/* Passes 1 and 2: what has no place goes with the GPU before or behind it, else to the host. */
+static void place_all(ggml_graph *g)
+{
+    int before = g->place;
+    for (int i = 0; i < g->ops; i++) {
+        if (g->op[i].keeps) g->op[i].place = (unsigned char)before;
+        if (g->op[i].place != GGML_ANYWHERE) {
+            before = g->op[i].place;
+            continue;
+        }
+        int next = i + 1;
+        while (next < g->ops && (g->op[next].keeps || g->op[next].place == GGML_ANYWHERE)) next++;
+        bool host = before == GGML_ON_HOST && (next == g->ops ? g->then : g->op[next].place) == GGML_ON_HOST;
+        g->op[i].place = host ? GGML_ON_HOST : GGML_ON_GPU;
+        before = g->op[i].place;
+    }
+}
+
+/* Readers on either side. What one side copies of the other is read there once more, by the copying. */
+static void count_readers(ggml_graph *g)
+{
+    for (int i = 0; i < g->ops; i++) {
+        const ggml_op *op = &g->op[i];
+        if (op->result >= 0) g->tensor[op->result].made = op->place;
+        for (int j = 0; j < op->sources; j++) {
+            int id = op->source[j] < 0 ? GGML_NONE : op->source[j] & ~GGML_VIEW;
+            if (id < 0) continue;
+            ggml_tensor *t = &g->tensor[id];
+            bool input = id < GGML_MAX_INPUTS && id != GGML_CARRIED;
+            if (input && op->place == GGML_ON_GPU && g->counting && !t->met) g->input_order[g->inputs_used++] = id;
+            if (op->place == GGML_ON_GPU) t->met = true;
+            if (id > GGML_CARRIED && id < GGML_MAX_INPUTS && !g->counting) continue; /* counted in the first pass */
+            if (op->place != home(t) && t->at[op->place].readers == 0) t->at[home(t)].readers++;
+            t->at[op->place].readers++;
+        }
+    }
+}
+
+static bool begins_split(const ggml_graph *g, int at, int place, bool copies)
+{
+    if (g->op[at].place != place) return true;
+    if (place != GGML_ON_GPU || !copies || g->op[at].keeps) return false;
+    for (int i = 0; i < g->op[at].sources; i++) {
+        int id = g->op[at].source[i];
+        if (id >= 0 && g->tensor[id & ~GGML_VIEW].outside >= GGML_OUTSIDE_WEIGHT) return true;
+    }
+    return false;
+}
+
+/* Copies of what one operation reads of the other side, unless they are there */
+static void copy_sources(ggml_graph *g, const ggml_op *op)
+{
     for (int i = 0; i < op->sources; i++) {
         if (op->source[i] < 0) continue;
-        ggml_tensor *source = &g->tensor[op->source[i] & ~GGML_VIEW];
-        if (--source->readers == 0) release(g, source);
+        ggml_tensor *t = &g->tensor[op->source[i] & ~GGML_VIEW];
+        int side = home(t);
+        if (side == op->place || t->copied) continue;
+        t->copied = g->split_copies = true;
+        read_once(g, t, side);
+        allocate(g, t, op->place);
+    }
+}
+
+/* Pass 5. A split's copies are made at its start. */
+static void run_all(ggml_graph *g)
+{
+    int ahead = 0;
+    for (int i = 0; i < g->ops; i++) {
+        if (i == 0 || i == ahead) {
+            bool fresh = begins_split(g, i, g->place, g->split_copies);
+            if (fresh) g->split_copies = false;
+            g->place = g->op[i].place;
+            for (ahead = i; ahead < g->ops && (ahead == i || !begins_split(g, ahead, g->place, g->split_copies)); ahead++) copy_sources(g, &g->op[ahead]);
+            if (ahead == g->ops && g->last_split && g->place == GGML_ON_GPU) ggml_graph_allocate_inputs(g);
+        }
+        run_op(g, &g->op[i]);
     }
 }
 
 /* ------------------------------------------------------------------------------------------------------------ graph -- */
 
+static ggml_pool empty_pool(double alignment)
+{
+    ggml_pool pool = {.alignment = alignment, .holes = 1};
+    pool.hole[0] = (ggml_hole){0, 9007199254740992.0}; /* 2^53: endless */
+    return pool;
+}
+
 void ggml_graph_start(ggml_graph *g)
 {
     g->counting = true;
-    g->failed = false;
+    g->failed = g->last_split = g->split_copies = false;
+    g->host_layers = false;
+    g->place = GGML_ON_HOST;
+    g->then = GGML_ON_GPU;
     g->inputs_used = g->ops = 0;
     g->tensors = GGML_MAX_INPUTS;
-    g->holes = 1;
-    g->hole[0] = (ggml_hole){0, 9007199254740992.0}; /* 2^53: endless */
-    g->high = 0;
+    g->pool[GGML_ON_GPU] = empty_pool(128); /* CUDA's alignment */
+    g->pool[GGML_ON_HOST] = empty_pool(32); /* the CPU's */
     for (int i = 0; i < VRAM_WHAT_COUNT; i++) g->at_high[i] = 0;
-    for (int i = 0; i < GGML_MAX_INPUTS; i++) g->tensor[i] = (ggml_tensor){.readers = 0};
+    for (int i = 0; i < GGML_MAX_INPUTS; i++) g->tensor[i] = (ggml_tensor){.outside = GGML_OUTSIDE};
 }
 
 void ggml_graph_input(ggml_graph *g, int input, ggml_shape shape)
 {
     g->tensor[input].of = shape;
     g->tensor[input].tag = g->tag;
-    if (input == GGML_STREAM) g->embeddings = shape;
-}
-
-/* Readers of inputs are counted in the first pass, those of a layer's own tensors and of the stream while the layer is described. */
-static void read(ggml_graph *g, ggml_op *op, int source)
-{
-    op->source[op->sources++] = source;
-    if (source < 0) return;
-    int id = source & ~GGML_VIEW;
-    ggml_tensor *t = &g->tensor[id];
-    bool input = id < GGML_MAX_INPUTS;
-    if (input && id != GGML_CARRIED && g->counting && !t->met) g->input_order[g->inputs_used++] = id;
-    t->met = true;
-    if (!input || id <= GGML_CARRIED || g->counting) t->readers++;
+    if (input == GGML_STREAM) g->embeddings = g->tensor[input];
 }
 
 static ggml_op *next_op(ggml_graph *g, int sources, const int source[])
@@ -211,93 +270,112 @@ static ggml_op *next_op(ggml_graph *g, int sources, const int source[])
     ggml_op *op = &g->op[g->ops];
     if (g->ops + 1 < GGML_MAX_OPS) g->ops++;
     else g->failed = true;
-    *op = (ggml_op){.result = GGML_NONE};
+    *op = (ggml_op){.result = GGML_NONE, .place = g->host_layers ? GGML_ANYWHERE : GGML_ON_GPU};
     if (sources > GGML_MAX_SOURCES) g->failed = true;
-    for (int i = 0; i < sources && i < GGML_MAX_SOURCES; i++) read(g, op, source[i]);
+    for (int i = 0; i < sources && i < GGML_MAX_SOURCES; i++) op->source[op->sources++] = source[i];
     return op;
+}
+
+static int next_tensor(ggml_graph *g, ggml_shape shape)
+{
+    int result = g->tensors;
+    g->tensor[result] = (ggml_tensor){.of = shape, .tag = g->tag};
+    if (g->tensors + 1 < GGML_MAX_TENSORS) g->tensors++;
+    else g->failed = true;
+    return result;
 }
 
 int ggml_graph_op(ggml_graph *g, bool in_place, ggml_shape shape, int sources, const int source[])
 {
     ggml_op *op = next_op(g, sources, source);
     op->in_place = in_place;
-    op->result = g->tensors;
-    g->tensor[g->tensors] = (ggml_tensor){.of = shape, .tag = g->tag};
-    if (g->tensors + 1 < GGML_MAX_TENSORS) g->tensors++;
-    else g->failed = true;
-    return op->result;
+    return op->result = next_tensor(g, shape);
 }
 
-int ggml_graph_copy(ggml_graph *g, double bytes)
+int ggml_graph_outside(ggml_graph *g, ggml_outside kind, double bytes)
 {
-    int result = ggml_graph_op(g, false, ggml_typed(1, bytes, 1, 1), 0, NULL);
-    g->op[g->ops - 1].copy = true;
+    int result = next_tensor(g, ggml_typed(1, bytes, 1, 1));
+    g->tensor[result].outside = (unsigned char)kind;
     return result;
 }
 
 void ggml_graph_leaves(ggml_graph *g, double bytes)
 {
-    if (bytes > 0) take(g, bytes);
+    if (bytes > 0) take(&g->pool[GGML_ON_GPU], bytes);
 }
 
 int ggml_graph_leaf(ggml_graph *g, ggml_shape shape, double offset)
 {
     int result = ggml_graph_op(g, false, shape, 0, NULL);
     g->op[g->ops - 1].leaf = true;
-    g->tensor[result].offset = offset;
+    g->tensor[result].at[GGML_ON_GPU].offset = offset;
     return result;
 }
 
-void ggml_graph_split(ggml_graph *g) { g->op[g->ops - 1].splits = true; }
+void ggml_graph_place(ggml_graph *g, ggml_place place) { g->op[g->ops - 1].place = (unsigned char)place; }
 
-void ggml_graph_elsewhere(ggml_graph *g) { g->op[g->ops - 1].elsewhere = true; }
+void ggml_graph_write(ggml_graph *g, int sources, const int source[])
+{
+    next_op(g, sources, source)->place = g->host_layers ? GGML_ON_HOST : GGML_ON_GPU;
+}
 
-void ggml_graph_use(ggml_graph *g, int sources, const int source[]) { next_op(g, sources, source); }
+void ggml_graph_use(ggml_graph *g, int sources, const int source[]) { next_op(g, sources, source)->keeps = true; }
 
 static void carry(ggml_graph *g, int tensor, int slot)
 {
     if (tensor < 0) return;
     g->tensor[slot] = g->tensor[tensor];
-    g->tensor[slot].readers = 0;
+    g->tensor[slot].at[GGML_ON_GPU].readers = g->tensor[slot].at[GGML_ON_HOST].readers = 0;
     g->tensor[slot].met = true;
-}
-
-/* The first operation behind the layer's last copy: its split holds all that follows. */
-static int last_split(const ggml_graph *g)
-{
-    int at = g->ops;
-    while (at > 0 && !g->op[at - 1].copy) at--;
-    return at;
+    g->tensor[slot].copied = false;
 }
 
 void ggml_graph_allocate_inputs(ggml_graph *g)
 {
-    for (int i = 0; i < g->inputs_used && !g->counting; i++)
-        if (g->tensor[g->input_order[i]].waiting) allocate_input(g, g->input_order[i]);
+    for (int i = 0; i < g->inputs_used && !g->counting; i++) {
+        ggml_tensor *t = &g->tensor[g->input_order[i]];
+        if (!t->at[GGML_ON_GPU].waiting) continue;
+        t->copied = true;
+        read_once(g, t, GGML_ON_HOST);
+        allocate(g, t, GGML_ON_GPU);
+    }
+}
+
+/* The next layer's readings are not counted yet. */
+static void keep(ggml_graph *g, int tensor)
+{
+    if (tensor >= 0) g->tensor[tensor].at[home(&g->tensor[tensor])].readers++;
 }
 
 void ggml_graph_run(ggml_graph *g, int stream, int carried)
 {
-    /* the next layer's readings are not counted yet */
-    if (stream >= 0) g->tensor[stream].readers++;
-    if (carried >= 0) g->tensor[carried].readers++;
-    int start = g->last_split ? last_split(g) : GGML_NONE;
-    for (int i = 0; i < g->ops && !g->counting; i++) {
-        bool first = i == 0 || g->op[i - 1].copy || g->op[i].splits;
-        bool inputs = !g->op[i].copy && first && allocate_read(g, i);
-        if (g->op[i].splits && !inputs) copy_ahead(g, i);
-        if (i == start) ggml_graph_allocate_inputs(g);
-        run_op(g, &g->op[i]);
-    }
+    place_all(g);
+    count_readers(g);
+    keep(g, stream);
+    keep(g, carried);
+    if (!g->counting) run_all(g);
+    else if (g->ops > 0) g->place = g->op[g->ops - 1].place;
     carry(g, stream, GGML_STREAM);
     carry(g, carried, GGML_CARRIED);
     g->ops = 0;
     g->tensors = GGML_MAX_INPUTS;
 }
 
+/* On the host all inputs lie side by side, those that only the GPU reads, too, and the embeddings behind them. */
+static void allocate_on_host(ggml_graph *g)
+{
+    for (int i = GGML_CARRIED + 1; i < GGML_MAX_INPUTS; i++)
+        if (g->tensor[i].outside == GGML_OUTSIDE && g->tensor[i].at[GGML_ON_HOST].readers > 0) allocate(g, &g->tensor[i], GGML_ON_HOST);
+    allocate(g, &g->tensor[GGML_STREAM], GGML_ON_HOST);
+}
+
 void ggml_graph_second_pass(ggml_graph *g)
 {
     g->counting = false;
-    g->tensor[GGML_STREAM] = (ggml_tensor){.of = g->embeddings, .met = true, .tag = g->tensor[GGML_STREAM].tag};
-    for (int i = 0; i < g->inputs_used; i++) g->tensor[g->input_order[i]].waiting = true;
+    g->place = GGML_ON_HOST;
+    g->split_copies = false;
+    g->tensor[GGML_STREAM] = g->embeddings;
+    g->tensor[GGML_CARRIED] = (ggml_tensor){.outside = GGML_OUTSIDE};
+    for (int i = 0; i < g->inputs_used; i++) g->tensor[g->input_order[i]].at[GGML_ON_GPU].waiting = true;
+    allocate_on_host(g);
 }

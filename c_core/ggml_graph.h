@@ -1,11 +1,9 @@
-/* ggml_graph.h -- the part of ggml that decides how large a compute buffer is, for llama.cpp's graphs (engine_llama_cpp.c).
+/* ggml_graph.h -- ggml's graph allocator, by sizes only: which tensors share memory, and how much a graph needs.
  *
- * A graph is a list of operations; each makes one tensor out of others. ggml's allocator (ggml-alloc.c) walks it once: a tensor
- * gets the smallest hole that holds it, is freed after its last reader, and an operation that may work in place takes over the
- * memory of a source that nobody else will read. The buffer is as large as the highest address ever used.
- *
- * Operations are given layer by layer, so that no list of the whole graph is needed: what lives longer than a layer is an input
- * (readers counted over the whole graph by a first pass) or the stream between layers. */
+ * A graph is walked layer by layer: operations are described in order, then run; what lives on is handed to the next layer. Two passes: the first counts
+ * how often inputs are read, the second allocates. Layers in host memory make the graph a row of splits, each on the GPU or on the host, as
+ * ggml's scheduler makes them; a split begins with copies of what it reads of the other side.
+ * Source: llama.cpp v0.5.0, ggml/src/ggml-alloc.c; ggml/src/ggml-backend.cpp, ggml_backend_sched_split_graph. */
 #ifndef VRAM_GGML_GRAPH_H
 #define VRAM_GGML_GRAPH_H
 
@@ -23,26 +21,50 @@ enum {
     GGML_VIEW = 1 << 16     /* of another shape or order: read through a view, never taken over in place */
 };
 
+/* Where an operation runs */
+typedef enum {
+    GGML_ON_GPU,
+    GGML_ON_HOST,
+    GGML_ANYWHERE           /* as its neighbours: on the host only between two that are there */
+} ggml_place;
+
+/* What lies in host memory from the start */
+typedef enum {
+    GGML_NOT_OUTSIDE,
+    GGML_OUTSIDE,           /* an input, a cache */
+    GGML_OUTSIDE_WEIGHT,    /* a weight: each begins a split */
+    GGML_OUTSIDE_FACTORS    /* one that is too small to say where an operation runs */
+} ggml_outside;
+
 typedef struct { double shape[3]; double number_bytes; double bytes; } ggml_shape;
 
+/* One side's copy of a tensor */
 typedef struct {
-    ggml_shape of;
     double readers;         /* that have not run yet */
     double offset;
     bool allocated;
+    bool waiting;           /* an input that has no memory there yet */
+} ggml_memory;
+
+typedef struct {
+    ggml_shape of;
+    ggml_memory at[2];      /* GGML_ON_GPU, GGML_ON_HOST */
+    unsigned char made;     /* ggml_place */
+    unsigned char outside;  /* ggml_outside */
+    double work;            /* bytes behind it that the GPU's kernel works in */
+    double part[2];         /* bytes that this side copies of it; 0: all */
     int tag;                /* what it is, for the account */
     bool output;            /* of the graph: never freed */
-    bool met;               /* an input that has been read */
-    bool waiting;           /* an input that will be read and has no memory yet */
+    bool met;               /* an input that has been read on the GPU */
+    bool copied;            /* to the other side */
 } ggml_tensor;
 
 typedef struct {
     int result;             /* GGML_NONE: writes into a cache, or only keeps its sources alive */
     bool in_place;
-    bool copy;              /* from host memory, at the start of a split */
     bool leaf;              /* the result has its memory from the start */
-    bool splits;            /* starts a split without a copy of its own: the next copy, if no input came with it, is made at its start */
-    bool elsewhere;         /* runs in host memory: a split ends before it */
+    bool keeps;             /* no operation: keeps its sources alive until here */
+    unsigned char place;    /* ggml_place */
     int sources;
     int source[GGML_MAX_SOURCES];
 } ggml_op;
@@ -50,41 +72,50 @@ typedef struct {
 typedef struct { double offset, bytes; } ggml_hole;
 
 typedef struct {
-    bool last_split;        /* no layer to come is in host memory: the last copy's split holds all that follows, and its inputs */
+    double alignment;
+    double high;            /* bytes of the buffer */
+    int holes;
+    ggml_hole hole[GGML_MAX_HOLES];
+} ggml_pool;
+
+typedef struct {
+    bool host_layers;       /* the layer at hand lies in host memory */
+    bool last_split;        /* no layer to come does: the layer's last split holds all that follows, and its inputs */
     bool counting;          /* the first pass */
     bool failed;            /* a table was too small */
+    unsigned char place;    /* of the operation before */
+    unsigned char then;     /* of the first operation after those at hand that has a place of its own */
+    bool split_copies;      /* the split at hand has begun with copies */
     int inputs_used;
-    int input_order[GGML_MAX_INPUTS]; /* in order of first reading */
-    ggml_shape embeddings;  /* the stream's first shape */
+    int input_order[GGML_MAX_INPUTS]; /* in order of first reading on the GPU */
+    ggml_tensor embeddings; /* the stream at first */
     int tensors, ops;
     ggml_tensor tensor[GGML_MAX_TENSORS];
     ggml_op op[GGML_MAX_OPS];
-    int holes;
-    ggml_hole hole[GGML_MAX_HOLES];
-    double high;            /* bytes of the buffer */
+    ggml_pool pool[2];
     int tag;                /* of the tensors described from now on: a vram_what */
-    double at_high[VRAM_WHAT_COUNT]; /* bytes by tag of what was alive when the buffer grew last; the rest of it are gaps */
+    double at_high[VRAM_WHAT_COUNT]; /* bytes by tag of what was alive when the GPU's buffer grew last; the rest of it are gaps */
 } ggml_graph;
 
 ggml_shape ggml_f32(double width, double rows, double more);
 ggml_shape ggml_typed(double bytes_each, double width, double rows, double more);
 
 void ggml_graph_start(ggml_graph *graph);
-/* Gives an input its shape. Inputs are allocated before the first operation, in the order of their first reading. */
+/* Gives an input its shape. Inputs lie in host memory; the GPU's copies are allocated at the start of the split that reads them first. */
 void ggml_graph_input(ggml_graph *graph, int input, ggml_shape shape);
-/* A copy of something in host memory, which the next operations read: they are a split of the graph, at whose start copies and then the inputs that
- * nobody has read before are allocated. */
-int ggml_graph_copy(ggml_graph *graph, double bytes);
+/* Something in host memory that the next operation reads */
+int ggml_graph_outside(ggml_graph *graph, ggml_outside kind, double bytes);
 /* Leaves of the graph have memory before anything else: so many bytes of them, and one of them, used here, by its place among those. */
 void ggml_graph_leaves(ggml_graph *graph, double bytes);
 int ggml_graph_leaf(ggml_graph *graph, ggml_shape shape, double offset);
-/* The last operation starts a split: it reads a weight in host memory whose copy is among the inputs. */
-void ggml_graph_split(ggml_graph *graph);
-/* The last operation runs in host memory. */
-void ggml_graph_elsewhere(ggml_graph *graph);
-/* One operation more; returns the tensor that it makes. Sources are ids, perhaps with GGML_VIEW, or GGML_NONE. */
+/* One operation more; returns the tensor that it makes. Sources are ids, perhaps with GGML_VIEW, or GGML_NONE. It runs on the GPU, or, where the
+ * layer is in host memory, anywhere. */
 int ggml_graph_op(ggml_graph *graph, bool in_place, ggml_shape shape, int sources, const int source[]);
-/* Sources live until here; nothing is made (caches are written, or a fused kernel still reads). */
+/* Where the last operation runs */
+void ggml_graph_place(ggml_graph *graph, ggml_place place);
+/* A cache is written: where the layer is. */
+void ggml_graph_write(ggml_graph *graph, int sources, const int source[]);
+/* Sources live until here (a fused kernel still reads them). */
 void ggml_graph_use(ggml_graph *graph, int sources, const int source[]);
 /* Runs the operations since the last call. The next layer reads `stream` as GGML_STREAM and `carried` as GGML_CARRIED. */
 void ggml_graph_run(ggml_graph *graph, int stream, int carried);

@@ -404,7 +404,8 @@ static bool on_gpu(const sums *s, const vram_gguf_tensor *t)
 {
     if (!s->engine) return true;
     if (t->layer >= 0) return (double)t->layer >= s->first_layer;
-    if (has(t->row->name, "per_layer_model_proj") || has(t->row->name, "per_layer_projection_norm")) return s->first_layer == 0; /* with the first layer */
+    bool with_first_layer = has(t->row->name, "per_layer_model_proj") || has(t->row->name, "per_layer_projection_norm") || has(t->row->name, "embedding_norm");
+    if (with_first_layer) return s->first_layer == 0;
     if (t->token_embedding) return s->model->tied && s->scenario->llama_cpp.gpu_layers != 0 && is(t->row->name, "embed_tokens");
     return t->row->part != VRAM_PART_EMBEDDING && s->scenario->llama_cpp.gpu_layers != 0;
 }
@@ -432,11 +433,19 @@ static double first_layer(const vram_scenario *scenario, const vram_model *model
     return vram_max(0, (double)model->layers + 1 - offloaded);
 }
 
+/* Windowed layers are rotated without the factors. */
+static bool rotates_on_host(const vram_model *model, double first_on_gpu)
+{
+    for (int64_t i = 0; i < model->layers && (double)i < first_on_gpu; i++)
+        if (model->kind[model->layer_kind[i]].attention.window == 0 || vram_llama_cpp_ignores_windows(model)) return true;
+    return false;
+}
+
 double vram_gguf_host_bytes(const vram_scenario *scenario, const vram_model *model, vram_format format)
 {
     sums s = {.scenario = scenario, .model = model, .engine = true, .first_layer = first_layer(scenario, model)};
     vram_gguf_walk(scenario, model, format, sum_host_tensor, &s);
-    return s.host + (s.first_layer > 0 ? vram_round_up(4 * (double)model->rotary_factors, 32) : 0);
+    return s.host + (rotates_on_host(model, s.first_layer) ? vram_round_up(4 * (double)model->rotary_factors, 32) : 0);
 }
 
 static void add_sums(const sums *s, vram_role role, unsigned phases, vram_report *report)

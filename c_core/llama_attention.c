@@ -42,9 +42,8 @@ static int heads_of(net *n, const vram_attention *a, const cache *c, int from, d
     if (wide) x = V(factors_of(n, numbers_a_row(n, from), shaped(n, true, n->g->tensor[from & ~GGML_VIEW].of, from)));
     if (by_head) x = shaped(n, n->m->norm == VRAM_NORM_RMS, shape, x);
     if (by_head && !bare) x = factors_of(n, (double)a->head_dim, x);
-    bool factors = rotary(n, a) && on_host(n) && n->m->rotary_factors > 0;
+    bool factors = rotary(n, a) && on_host(n) && n->m->rotary_factors > 0 && !llama_windowed(n, a);
     if (rotary(n, a)) x = ggml_graph_op(n->g, true, shape, SOURCES(x, POSITIONS, factors ? ROTARY_FACTORS : GGML_NONE));
-    if (factors) ggml_graph_split(n->g);
     if (late && rotary(n, a) && a->qk_norm != VRAM_QK_NORM_NONE) x = shaped(n, true, shape, x);
     if (heads == (double)a->heads && trait(n, SCALED_QUERIES) && !rotary(n, a)) x = ggml_graph_op(n->g, true, shape, SOURCES(x, QUERY_SCALES));
     bool slice = a->fused_qkv && !by_head && !rotary(n, a);
@@ -78,61 +77,39 @@ static double flash_copies(const net *n, double cells, double k_width, double v_
 }
 
 /* A layer in host memory keeps its cache there: keys and values are copied whole */
-static int copied_from_cache(net *n, double bytes)
-{
-    if (!on_host(n)) return GGML_NONE;
-    tag(n, VRAM_WHAT_CACHE_COPY);
-    int copy = ggml_graph_copy(n->g, bytes);
-    tag(n, VRAM_WHAT_ATTENTION_ACTIVATIONS);
-    return copy;
-}
+static int cached(net *n, double bytes) { return outside(n, VRAM_WHAT_CACHE_COPY, GGML_OUTSIDE, bytes); }
 
-static int copied_cache(net *n, vram_format type, double cells, double heads, double head_dim)
+static int cached_heads(net *n, vram_format type, double cells, double heads, double head_dim)
 {
     double each = vram_format_bytes(type), padding = row_padding(vram_format_get(type)->block, each, head_dim);
-    return copied_from_cache(n, cells * n->b->streams * heads * head_dim * each + padding);
+    return cached(n, cells * n->b->streams * heads * head_dim * each + padding);
 }
 
 /* The latent without its rotated end: the last row is that much shorter */
-static int copied_latent(net *n, const vram_attention *a, double cells)
+static int cached_latent(net *n, const vram_attention *a, double cells)
 {
     double each = vram_format_bytes(n->b->k_type), rank = (double)a->kv_lora_rank, width = rank + (double)a->qk_rope_head_dim;
-    return copied_from_cache(n, (cells * n->b->streams - 1) * width * each + rank * each);
+    return cached(n, (cells * n->b->streams - 1) * width * each + rank * each);
 }
 
-/* Learned numbers that join each head's scores (gpt-oss); of layers in host memory they come with the mask */
-static int copied_sinks(net *n, const vram_attention *a, const cache *c)
-{
-    if (!on_host(n) || !a->sinks || n->rows < 32) return GGML_NONE;
-    ggml_graph_use(n->g, SOURCES(c->mask));
-    ggml_graph_split(n->g);
-    return ggml_graph_copy(n->g, 4 * (double)a->heads);
-}
+/* An operation that reads the learned numbers that join each head's scores (gpt-oss) */
+static int with_sinks(net *n, const vram_attention *a, int x) { return a->sinks ? placed(n, rows_of(&n->g->tensor[x].of), x) : x; }
 
 /* Scores and values: one fused kernel, or scores of every head and cell in fp32 */
 static int attend(net *n, const vram_attention *a, const cache *c, int q)
 {
     double heads = (double)a->heads, v = (double)a->v_head_dim, kv = (double)a->kv_heads;
     ggml_shape out = ggml_f32(v, heads, n->rows), all = ggml_f32(c->cells, n->rows, heads);
-    int keys = copied_cache(n, n->b->k_type, c->cells, kv, (double)a->head_dim), values = GGML_NONE, sinks = GGML_NONE;
+    int keys = cached_heads(n, n->b->k_type, c->cells, kv, (double)a->head_dim), values = cached_heads(n, n->b->v_type, c->cells, kv, v);
+    int sinks = a->sinks ? vector_of(n, heads) : GGML_NONE;
     if (n->b->flash) {
-        values = copied_cache(n, n->b->v_type, c->cells, kv, v);
-        sinks = copied_sinks(n, a, c);
-        out.bytes += flash_copies(n, c->cells, kv * (double)a->head_dim, kv * v);
-        return V(ggml_graph_op(n->g, false, out, SOURCES(V(q), keys, values, c->mask, sinks)));
-    }
-    if (!a->sinks) {
-        if (keys >= 0) ggml_graph_use(n->g, SOURCES(c->mask)); /* it comes to the GPU after the keys */
-        values = copied_cache(n, n->b->v_type, c->cells, kv, v);
+        int o = with_sinks(n, a, ggml_graph_op(n->g, false, out, SOURCES(V(q), keys, values, c->mask, sinks)));
+        n->g->tensor[o].work = flash_copies(n, c->cells, kv * (double)a->head_dim, kv * v);
+        return V(o);
     }
     tag(n, VRAM_WHAT_ATTENTION_SCORES);
     int scores = ggml_graph_op(n->g, false, all, SOURCES(keys, V(q)));
-    if (a->sinks) {
-        sinks = copied_sinks(n, a, c);
-        values = copied_cache(n, n->b->v_type, c->cells, kv, v);
-    }
-    tag(n, VRAM_WHAT_ATTENTION_SCORES);
-    scores = ggml_graph_op(n->g, true, all, SOURCES(scores, c->mask, sinks));
+    scores = with_sinks(n, a, ggml_graph_op(n->g, true, all, SOURCES(scores, c->mask, sinks)));
     tag(n, VRAM_WHAT_ATTENTION_ACTIVATIONS);
     int o = ggml_graph_op(n->g, false, ggml_f32(v, n->rows, heads), SOURCES(values, scores));
     return shaped(n, false, ggml_f32(v * heads, n->rows, 1), V(o));
@@ -145,16 +122,7 @@ static int turned_back(net *n, const vram_attention *a, int o)
     return V(ggml_graph_op(n->g, false, ggml_f32((double)a->v_head_dim, (double)a->heads, n->rows), SOURCES(cache_of(n, a).v_rotation, V(o))));
 }
 
-/* On the host the row numbers are needed there only, and the rows are copied there. */
-static void write_cache(net *n, int x, int ids)
-{
-    ggml_graph_use(n->g, SOURCES(V(x), on_host(n) ? GGML_NONE : ids));
-    if (!on_host(n)) return;
-    ggml_graph_elsewhere(n->g);
-    n->host_inputs |= 1u << ids;
-    n->layer_copies += n->g->tensor[x & ~GGML_VIEW].of.bytes;
-    n->host_copies = vram_max(n->host_copies, n->layer_copies);
-}
+static void write_cache(net *n, int x, int ids) { ggml_graph_write(n->g, SOURCES(V(x), ids)); }
 
 /* q, k, v and the writing of the cache; returns q. With two caches k comes before v (build_attn of _iswa), else after. */
 static int queries(net *n, const vram_attention *a, const cache *c, int x)
@@ -167,6 +135,8 @@ static int queries(net *n, const vram_attention *a, const cache *c, int x)
         if (!n->two_caches) v = values_of(n, a, c, qkv);
         k = heads_of(n, a, c, V(qkv), (double)a->kv_heads);
         if (n->two_caches) v = values_of(n, a, c, qkv);
+        n->g->tensor[qkv].part[GGML_ON_HOST] = reach(n, v_width, q_width + k_width + v_width);
+        if (v == k) k = apart(n, qkv, k_width, q_width + k_width + v_width);
     } else {
         q = heads_of(n, a, c, biased(n, a->q_bias, multiply_by(n, VRAM_ROLE_OF_QUERY, x, q_width)), (double)a->heads);
         if (!a->shares_cache && !n->two_caches) v = values_of(n, a, c, biased(n, a->v_bias, multiply_by(n, VRAM_ROLE_OF_VALUE, x, v_width)));
@@ -226,8 +196,8 @@ static int index_mask(net *n, const vram_attention *a, const cache *c, int x, in
 static int heads_up(net *n, const vram_attention *a, int latent)
 {
     double rank = (double)a->kv_lora_rank, v = (double)a->v_head_dim, h = (double)a->heads;
-    int up = copied_weight(n, VRAM_ROLE_OF_OTHER, rank, rank * v * h);
-    return ggml_graph_op(n->g, false, ggml_f32(v, n->rows, h), SOURCES(up, latent));
+    int up = weight_of(n, VRAM_ROLE_OF_OTHER, rank, rank * v * h);
+    return placed(n, n->rows, ggml_graph_op(n->g, false, ggml_f32(v, n->rows, h), SOURCES(up, latent)));
 }
 
 /* DeepSeek's latent attention with the key's up-projection absorbed: every head reads one latent of kv_lora_rank + rope numbers */
@@ -242,8 +212,8 @@ static int latent_attention(net *n, const vram_attention *a, int x)
         low = factors_of(n, (double)a->q_lora_rank, same(n, true, low));
     }
     int q = multiply_by(n, a->q_lora_rank > 0 ? VRAM_ROLE_OF_OTHER : VRAM_ROLE_OF_QUERY, low, h * (nope + rope));
-    int up = copied_weight(n, VRAM_ROLE_OF_OTHER, nope, nope * rank * h);
-    int absorbed = ggml_graph_op(n->g, false, ggml_f32(rank, n->rows, h), SOURCES(up, V(q)));
+    int up = weight_of(n, VRAM_ROLE_OF_OTHER, nope, nope * rank * h);
+    int absorbed = placed(n, n->rows, ggml_graph_op(n->g, false, ggml_f32(rank, n->rows, h), SOURCES(up, V(q))));
     int q_rope = ggml_graph_op(n->g, true, ggml_f32(rope, h, n->rows), SOURCES(V(q), POSITIONS));
     int query = ggml_graph_op(n->g, false, ggml_f32(rank + rope, h, n->rows), SOURCES(V(absorbed), q_rope));
     int kv = multiply(n, x, rank + rope);
@@ -252,14 +222,13 @@ static int latent_attention(net *n, const vram_attention *a, int x)
     int key = ggml_graph_op(n->g, false, ggml_f32(rank + rope, 1, n->rows), SOURCES(V(latent), k_rope));
     write_cache(n, key, c.k_ids);
     if (n->b->flash) {
-        int keys = copied_cache(n, n->b->k_type, c.cells, 1, rank + rope), values = copied_latent(n, a, c.cells);
+        int keys = cached_heads(n, n->b->k_type, c.cells, 1, rank + rope), values = cached_latent(n, a, c.cells);
         int mask = a->index_heads > 0 ? index_mask(n, a, &c, x, low) : c.mask;
-        ggml_shape out = ggml_f32(rank, h, n->rows);
-        out.bytes += flash_copies(n, c.cells, rank + rope, 0);
-        int o = ggml_graph_op(n->g, false, out, SOURCES(V(query), keys, values, mask));
+        int o = ggml_graph_op(n->g, false, ggml_f32(rank, h, n->rows), SOURCES(V(query), keys, values, mask));
+        n->g->tensor[o].work = flash_copies(n, c.cells, rank + rope, 0);
         return V(shaped(n, false, ggml_f32(v, h, n->rows), V(heads_up(n, a, V(o)))));
     }
-    int values = copied_latent(n, a, c.cells), keys = copied_cache(n, n->b->k_type, c.cells, 1, rank + rope);
+    int values = cached_latent(n, a, c.cells), keys = cached_heads(n, n->b->k_type, c.cells, 1, rank + rope);
     values = ggml_graph_op(n->g, false, ggml_typed(vram_format_bytes(n->b->k_type), c.cells, rank, n->b->streams), SOURCES(values));
     tag(n, VRAM_WHAT_ATTENTION_SCORES);
     int scores = ggml_graph_op(n->g, false, ggml_f32(c.cells, n->rows, h), SOURCES(keys, V(query)));

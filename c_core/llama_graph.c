@@ -203,6 +203,13 @@ static int pick_hidden(net *n, int x)
     return pick(n, x, n->hidden);
 }
 
+/* Next comes a weight, which is on the host or is copied from there */
+static void run(net *n, int stream, int carried)
+{
+    n->g->then = on_host(n) && n->rows < 32 ? GGML_ON_HOST : GGML_ON_GPU;
+    ggml_graph_run(n->g, stream, carried);
+}
+
 static void head(net *n, int stream)
 {
     bool after_layers = trait(n, PICK_AFTER_LAYERS), after_norm = trait(n, PICK_AFTER_NORM);
@@ -214,7 +221,7 @@ static void head(net *n, int stream)
     tag(n, VRAM_WHAT_LOGITS);
     int logits = multiply(n, x, (double)n->m->vocab);
     n->g->tensor[logits].output = true;
-    ggml_graph_run(n->g, GGML_NONE, GGML_NONE);
+    run(n, GGML_NONE, GGML_NONE);
 }
 
 static void walk(net *n)
@@ -222,25 +229,27 @@ static void walk(net *n)
     n->rows = n->tokens;
     n->leaf = 0;
     n->layer = 0;
+    n->g->host_layers = on_host(n);
     if (!on_host(n)) ggml_graph_allocate_inputs(n->g);
-    if (n->m->position == VRAM_POSITION_LEARNED) ggml_graph_run(n->g, add(n, STREAM, LEARNED_POSITIONS), GGML_NONE);
-    if (n->m->embedding_norm) ggml_graph_run(n->g, norm_rows(n, STREAM), GGML_NONE);
+    if (n->m->position == VRAM_POSITION_LEARNED) run(n, add(n, STREAM, LEARNED_POSITIONS), GGML_NONE);
+    if (n->m->embedding_norm) run(n, norm_rows(n, STREAM), GGML_NONE);
     if (n->layer_input > 0) {
         int inputs = same(n, true, LAYER_INPUTS);
-        ggml_graph_run(n->g, same(n, true, STREAM), inputs);
+        run(n, same(n, true, STREAM), inputs);
     }
-    if (trait(n, SCALED_EMBEDDINGS)) ggml_graph_run(n->g, same(n, true, STREAM), GGML_NONE);
+    if (trait(n, SCALED_EMBEDDINGS)) run(n, same(n, true, STREAM), GGML_NONE);
     for (n->layer = 0; n->layer < n->m->layers; n->layer++) {
         const vram_layer *l = layer_at(n, n->layer);
         n->carried = GGML_NONE;
         n->carried_made = false;
-        n->layer_copies = 0;
         n->picked = GGML_NONE;
+        n->g->host_layers = on_host(n);
         n->g->last_split = n->layer + 1 == n->b->host_layers;
         int stream = l->parallel && l->attention.type != VRAM_MIXER_NONE ? parallel_layer(n, l) : plain_layer(n, l);
-        ggml_graph_run(n->g, stream, n->carried);
+        run(n, stream, n->carried);
         if (n->layer + 1 >= n->b->host_layers) ggml_graph_allocate_inputs(n->g);
     }
+    n->g->host_layers = on_host(n);
     head(n, STREAM);
 }
 
@@ -296,6 +305,7 @@ static net start(ggml_graph *graph, const vram_model *model, const llama_batch *
     ggml_graph_input(graph, OTHER_STATE_IDS, ggml_typed(4, 0, 1, 1));
     ggml_graph_input(graph, LAYER_INPUTS, ggml_f32(n.layer_input, (double)model->layers, n.tokens));
     ggml_graph_input(graph, ROTARY_FACTORS, ggml_f32((double)model->rotary_factors, 1, 1));
+    graph->tensor[ROTARY_FACTORS].outside = GGML_OUTSIDE_FACTORS;
     ggml_graph_input(graph, QUERY_SCALES, ggml_f32(n.tokens, 1, 1));
     cache_inputs(&n, K_IDS, V_IDS, MASK, batch->cells);
     cache_inputs(&n, WINDOW_K_IDS, WINDOW_V_IDS, WINDOW_MASK, batch->window_cells);
@@ -309,30 +319,23 @@ static net start(ggml_graph *graph, const vram_model *model, const llama_batch *
     return n;
 }
 
-double llama_graph_bytes(ggml_graph *graph, const vram_model *model, const llama_batch *batch)
+/* On the host there are also the numbers by which rows of tables are taken there (tokens, learned positions), and embeddings, which a caller may give
+ * in place of tokens. */
+static double only_on_host(const net *n)
+{
+    double ids = vram_round_up(4 * n->tokens, 32), tables = 1;
+    if (n->layer_input > 0) tables++;
+    if (n->m->position == VRAM_POSITION_LEARNED) tables++;
+    return vram_round_up(n->g->embeddings.of.bytes, 32) + tables * ids;
+}
+
+llama_buffers llama_graph_buffers(ggml_graph *graph, const vram_model *model, const llama_batch *batch)
 {
     net n = start(graph, model, batch);
     walk(&n);
     ggml_graph_second_pass(graph);
     ggml_graph_leaves(graph, n.leaf); /* as many as the first pass met */
     walk(&n);
-    return graph->failed ? 0 : graph->high;
-}
-
-/* On the host all inputs lie side by side: those that the GPU copies; the numbers by which rows of tables are taken there (tokens, learned positions);
- * embeddings, which a caller may give in place of tokens. Behind them the rows taken of the embedding; later what layers in host memory write
- * to their caches has that room. */
-double llama_graph_host_bytes(ggml_graph *graph, const vram_model *model, const llama_batch *batch)
-{
-    static const double alignment = 32; /* of ggml's CPU buffers */
-    net n = start(graph, model, batch);
-    double rows = vram_round_up(graph->tensor[STREAM].of.bytes, alignment), ids = vram_round_up(4 * n.tokens, alignment), bytes = 0;
-    walk(&n);
-    for (int id = 0; id < GGML_MAX_INPUTS; id++) {
-        bool read = graph->tensor[id].met || n.host_inputs >> id & 1;
-        if (!read || id == CARRIED || id == ROTARY_FACTORS) continue; /* no inputs: a layer's result, a weight */
-        bytes += id == STREAM ? rows : vram_round_up(graph->tensor[id].of.bytes, alignment); /* the stream has changed its shape */
-        if (id == STREAM || id == LAYER_INPUTS || id == LEARNED_POSITIONS) bytes += ids;
-    }
-    return graph->failed ? 0 : bytes + vram_max(rows, n.host_copies);
+    if (graph->failed) return (llama_buffers){0, 0};
+    return (llama_buffers){graph->pool[GGML_ON_GPU].high, graph->pool[GGML_ON_HOST].high + only_on_host(&n)};
 }

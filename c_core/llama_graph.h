@@ -23,9 +23,8 @@ typedef struct {
     const llama_weights *weights; /* of theirs */
 } llama_batch;
 
-/* Bytes of the GPU's buffer, 0 when the graph was too large for the tables. The graph is working space. */
-double llama_graph_bytes(ggml_graph *graph, const vram_model *model, const llama_batch *batch);
-/* and of the one in host memory */
-double llama_graph_host_bytes(ggml_graph *graph, const vram_model *model, const llama_batch *batch);
+/* Bytes of the compute buffers, 0 when the graph was too large for the tables. The graph is working space. */
+typedef struct { double gpu, host; } llama_buffers;
+llama_buffers llama_graph_buffers(ggml_graph *graph, const vram_model *model, const llama_batch *batch);
 
 #endif

@@ -87,13 +87,8 @@ void llama_after_choice(net *n, const choice *c)
 static int with_bias_of_experts(net *n, const vram_ffn *f, int chosen_experts, int x)
 {
     ggml_shape of = n->g->tensor[x].of;
-    int biases = GGML_NONE, was = n->g->tag;
-    if (on_host(n) && n->rows >= 32) {
-        tag(n, VRAM_WHAT_COPIED_WEIGHTS);
-        biases = ggml_graph_copy(n->g, 4 * of.shape[0] * (double)f->experts);
-        n->g->tag = was;
-    }
-    return ggml_graph_op(n->g, true, of, SOURCES(x, biases, V(chosen_experts)));
+    int biases = vector_of(n, of.shape[0] * (double)f->experts);
+    return placed(n, rows_of(&of), ggml_graph_op(n->g, true, of, SOURCES(x, biases, V(chosen_experts))));
 }
 
 /* The experts' own projections; their weighted sum. The fused sum of up to 15 experts keeps their outputs and weights until it is done. */

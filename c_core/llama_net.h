@@ -61,9 +61,6 @@ typedef struct {
     bool carried_made;
     int columns;            /* state of the convolution that this layer reads */
     double leaf;            /* where the next layer's leaf is */
-    double host_copies;     /* bytes that the host has copied of one layer's results, at most */
-    double layer_copies;    /* of the layer at hand */
-    unsigned host_inputs;   /* a bit for each input that is read there */
     int picked;             /* rows of the stream, when they are picked before the mixer is done */
 } net;
 
@@ -89,16 +86,30 @@ static inline double row_padding(double block, double bytes_each, double width)
     return block > 1 && over > 0 ? (512 - over) * bytes_each : 0;
 }
 
-/* Layers in host memory: for batches of 32 rows and more their weights are copied to the GPU, one operation at a time. */
-static inline int copied_weight(net *n, vram_gguf_role role, double in, double numbers)
+static inline int outside(net *n, vram_what what, ggml_outside kind, double bytes)
 {
-    if (!on_host(n) || n->rows < 32) return GGML_NONE;
-    int was = n->g->tag, type = n->layer < n->m->layers ? n->b->weights->type[n->layer][role] : n->b->weights->output;
-    tag(n, VRAM_WHAT_COPIED_WEIGHTS);
-    double block = vram_ggml_get((vram_ggml_type)type)->block, bytes = vram_ggml_bytes((vram_ggml_type)type, numbers);
-    int copy = ggml_graph_copy(n->g, bytes + row_padding(block, bytes / numbers, in));
+    int was = n->g->tag;
+    if (!on_host(n)) return GGML_NONE;
+    tag(n, what);
+    int result = ggml_graph_outside(n->g, kind, bytes);
     n->g->tag = was;
-    return copy;
+    return result;
+}
+
+static inline int weight_of(net *n, vram_gguf_role role, double in, double numbers)
+{
+    int type = n->layer < n->m->layers ? n->b->weights->type[n->layer][role] : n->b->weights->output;
+    double block = vram_ggml_get((vram_ggml_type)type)->block, bytes = vram_ggml_bytes((vram_ggml_type)type, numbers);
+    return outside(n, VRAM_WHAT_COPIED_WEIGHTS, GGML_OUTSIDE_WEIGHT, bytes + row_padding(block, bytes / numbers, in));
+}
+
+static inline int vector_of(net *n, double numbers) { return outside(n, VRAM_WHAT_COPIED_WEIGHTS, GGML_OUTSIDE_WEIGHT, 4 * numbers); }
+
+/* The last operation has a weight. In host memory it runs there with less than 32 rows; else the weight is copied to the GPU. */
+static inline int placed(net *n, double rows, int x)
+{
+    if (on_host(n)) ggml_graph_place(n->g, rows < 32 ? GGML_ON_HOST : GGML_ON_GPU);
+    return x;
 }
 
 static inline double numbers_a_row(const net *n, int x)
@@ -110,19 +121,18 @@ static inline double numbers_a_row(const net *n, int x)
 /* weight x `x`: a new tensor of `width` numbers a row */
 static inline int multiply_by(net *n, vram_gguf_role role, int x, double width)
 {
-    int weight = copied_weight(n, role, numbers_a_row(n, x), numbers_a_row(n, x) * width);
-    return ggml_graph_op(n->g, false, ggml_f32(width, n->rows, 1), SOURCES(weight, x));
+    int weight = weight_of(n, role, numbers_a_row(n, x), numbers_a_row(n, x) * width);
+    return placed(n, n->rows, ggml_graph_op(n->g, false, ggml_f32(width, n->rows, 1), SOURCES(weight, x)));
 }
 
-/* Vectors (biases, factors of norms) are copied, too: an operation in place, of memory only there. */
+static inline double rows_of(const ggml_shape *s) { return s->shape[1] * s->shape[2]; }
+
+/* Vectors (biases, factors of norms) are weights, too: an operation in place, told only where it matters. */
 static inline int with_vector(net *n, double numbers, int x)
 {
-    if (!on_host(n) || n->rows < 32) return x;
-    int was = n->g->tag;
-    tag(n, VRAM_WHAT_COPIED_WEIGHTS);
-    int vector = ggml_graph_copy(n->g, 4 * numbers);
-    n->g->tag = was;
-    return ggml_graph_op(n->g, true, n->g->tensor[x & ~GGML_VIEW].of, SOURCES(vector, x));
+    const ggml_shape *of = &n->g->tensor[x & ~GGML_VIEW].of;
+    if (!on_host(n)) return x;
+    return placed(n, rows_of(of), ggml_graph_op(n->g, true, *of, SOURCES(x, vector_of(n, numbers))));
 }
 
 static inline int biased(net *n, bool bias, int x) { return bias ? with_vector(n, numbers_a_row(n, x), x) : x; }
@@ -133,8 +143,8 @@ static inline int multiply(net *n, int x, double width) { return multiply_by(n, 
 static inline int multiply_experts(net *n, vram_gguf_role role, int x, int chosen, double in, double width)
 {
     const vram_ffn *f = &n->m->kind[n->m->layer_kind[n->layer]].ffn;
-    int weight = copied_weight(n, role, in, (double)f->experts * in * width);
-    return ggml_graph_op(n->g, false, ggml_f32(width, (double)f->experts_per_token, n->rows), SOURCES(weight, x, V(chosen)));
+    int weight = weight_of(n, role, in, (double)f->experts * in * width);
+    return placed(n, n->rows, ggml_graph_op(n->g, false, ggml_f32(width, (double)f->experts_per_token, n->rows), SOURCES(weight, x, V(chosen))));
 }
 
 static inline int same(net *n, bool in_place, int x) { return ggml_graph_op(n->g, in_place, n->g->tensor[x & ~GGML_VIEW].of, SOURCES(x)); }
@@ -163,6 +173,18 @@ static inline int norm_rows(net *n, int x)
 {
     tag(n, VRAM_WHAT_HIDDEN_STATES);
     return norm(n, ggml_f32(n->hidden, n->rows, 1), x);
+}
+
+/* `columns` of each row: their bytes from the first to the last */
+static inline double reach(const net *n, double columns, double width) { return 4 * ((n->tokens - 1) * width + columns); }
+
+/* A second part of the same tensor is a second copy on the host. */
+static inline int apart(net *n, int x, double columns, double width)
+{
+    if (!n->g->host_layers) return V(x);
+    int copy = ggml_graph_op(n->g, false, ggml_typed(1, reach(n, columns, width), 1, 1), SOURCES(V(x)));
+    ggml_graph_place(n->g, GGML_ON_HOST);
+    return copy;
 }
 
 /* Only the rows whose logits are wanted */

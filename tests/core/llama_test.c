@@ -34,7 +34,7 @@ static double laid_out(bool in_place)
     ggml_graph_second_pass(&graph);
     ggml_graph_allocate_inputs(&graph);
     chain(in_place);
-    return graph.failed ? -1 : graph.high;
+    return graph.failed ? -1 : graph.pool[GGML_ON_GPU].high;
 }
 
 TEST(llama_allocator, "llama.cpp: the allocator by hand")
