@@ -80,6 +80,8 @@ static bool contradictions(const vram_scenario *s, vram_error *error)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].wrong) return vram_fail(error, VRAM_ERROR_RANGE, rows[i].path, rows[i].value, rows[i].min, rows[i].max);
+    if (s->weights == VRAM_FORMAT_NATIVE && s->model.native_unknown)
+        return vram_fail(error, VRAM_ERROR_UNSUPPORTED, "model.quantization_config.quant_method", VRAM_NO_NUMBER, 1, 0);
     if (s->task == VRAM_TASK_RL && s->rl.reference.kind == VRAM_ROLE_MODEL_ADAPTER && s->training.method != VRAM_METHOD_LORA)
         return conflict(error, "rl.reference", VRAM_LIST_ROLE_MODEL, VRAM_ROLE_MODEL_ADAPTER);
     if (s->task == VRAM_TASK_INFERENCE && s->engine == VRAM_ENGINE_LLAMA_CPP && (s->kv_cache == format("fp8") || s->kv_cache == format("int8")))

@@ -286,6 +286,7 @@ typedef struct {
     bool stacked;              /* experts stacked in one 3-D parameter (transformers 5): not a linear module */
     bool buffer;               /* in the file, not counted by num_parameters() */
     bool softmax;              /* a linear layer of softmax attention: lora.targets "attention" */
+    int64_t kept;              /* of its layers, so many are stored in 16 bit by the model's own quantization_config */
     vram_shard shard;          /* how tensor (or expert) parallelism divides it */
 } vram_tensor;
 
@@ -318,7 +319,8 @@ typedef struct {
     int64_t rotary_factors;    /* numbers that stretch the rotary embedding (rope_type llama3): a tensor in files of llama.cpp; 0: none */
     vram_format native;        /* what quantization_config says; -1: none, then the dtype */
     bool native_symmetric;     /* and its packed weights have neither zero points nor an index of groups (compressed-tensors) */
-    bool native_experts_only;  /* and only the routed experts are packed */
+    int64_t native_group, native_bits; /* weights that share a scale, -1 a row of them; bits of one; 0: as the format's row says */
+    bool native_unknown;       /* a quantization_config says something else */
     vram_format dtype;         /* what dtype or torch_dtype says; -1: nothing */
     int64_t mtp_layers;        /* multi-token-prediction layers in the file */
     double resid_dropout, attention_dropout, embedding_dropout; /* as the config says, or the class's default */

@@ -5,6 +5,8 @@
  * llama.cpp have a type for each tensor: gguf.c. A model declared by its number of parameters is one product. */
 #include "core.h"
 
+#include <string.h>
+
 /* Part of the table of tensors -> part of the bill */
 vram_what vram_what_of_part(vram_part part)
 {
@@ -37,16 +39,15 @@ static bool has_experts(const vram_model *model)
 
 /* Does the scheme pack this tensor? Heads and embeddings: never. bitsandbytes packs every nn.Linear (a router that is one, too), but no experts that
  * transformers stacks in one parameter; the others pack experts and leave routers; published MXFP4 models pack the experts only. */
-static bool packed(const vram_format_row *format, bool experts, bool experts_only, const vram_tensor *t)
+static bool packed(const vram_format_row *format, bool experts, const vram_tensor *t)
 {
     bool matrix = (t->linear || t->stacked) && t->columns > 1 && !t->bias && !t->buffer;
     if (!matrix || t->part == VRAM_PART_HEAD || t->part == VRAM_PART_EMBEDDING) return false;
-    if (experts_only && t->part != VRAM_PART_EXPERT) return false;
     switch (format->scheme) {
     case VRAM_SCHEME_NF4:
     case VRAM_SCHEME_NF4_DQ: return t->linear;
     case VRAM_SCHEME_MXFP4: return experts ? t->part == VRAM_PART_EXPERT : t->part != VRAM_PART_ROUTER;
-    default: return t->part != VRAM_PART_ROUTER;
+    default: return t->part != VRAM_PART_ROUTER && strcmp(t->name, "weights_proj") != 0; /* DeepSeek-V3.2 keeps its indexer's weights of heads */
     }
 }
 
@@ -68,7 +69,8 @@ static double groups_of(const vram_format_row *format, double rows, double colum
 
 static void count_beside(const vram_format_row *format, const vram_tensor *t, double share, beside *sum)
 {
-    double matrices = (double)t->layers * (double)t->copies, groups = groups_of(format, (double)t->rows, (double)t->columns);
+    double pair = t->stacked && strcmp(t->name, "gate_up_proj") == 0 ? 2 : 1; /* files have gate and up apart */
+    double matrices = pair * (double)t->layers * (double)t->copies, groups = groups_of(format, (double)t->rows / pair, (double)t->columns);
     sum->scales += matrices * groups * share;
     sum->second_scales += matrices * vram_ceil_div(groups, 256) * share;
     sum->tensors += matrices;
@@ -80,7 +82,7 @@ typedef struct {
     vram_role role;
     unsigned phases;
     vram_report *report;
-    bool symmetric, experts_only; /* as a model's own config says */
+    bool native, symmetric; /* as a model's own config says */
 } weigher;
 
 static vram_entry *add(const weigher *w, vram_what what) { return vram_add(w->report, w->role, VRAM_COMPONENT_WEIGHTS, what, VRAM_EXACT, source_of(w->format->scheme), w->phases); }
@@ -151,11 +153,15 @@ static void count(const weigher *w, const vram_scenario *scenario, const vram_mo
         params *= layers / (double)t->layers;
         counted.layers = (int64_t)layers;
     }
-    if (w->format->scheme == VRAM_SCHEME_NONE || !packed(w->format, experts, w->experts_only, t)) {
+    if (w->format->scheme == VRAM_SCHEME_NONE || !packed(w->format, experts, t)) {
         c->plain[vram_what_of_part(t->part)] += params;
         return;
     }
-    c->payload[vram_what_of_part(t->part)] += params;
+    int64_t kept = !w->native ? 0 : t->kept < counted.layers ? t->kept : counted.layers;
+    double left = params * (double)kept / (double)counted.layers;
+    c->plain[vram_what_of_part(t->part)] += left;
+    c->payload[vram_what_of_part(t->part)] += params - left;
+    counted.layers -= kept;
     if (whole > 0) count_beside(w->format, &counted, vram_rank_tensor_params(scenario, model, t) / whole, &c->beside);
 }
 
@@ -198,11 +204,23 @@ vram_format vram_llama_cpp_file(const vram_scenario *scenario, vram_format forma
 /* what the config says: its quantisation, else its dtype */
 static vram_format native_format(const vram_model *model) { return model->native >= 0 ? model->native : model->dtype >= 0 ? model->dtype : VRAM_FORMAT_BF16; }
 
+/* Groups and bits of the config in place of the row's */
+static void as_said(const vram_model *model, vram_format_row *row)
+{
+    if (model->native_group != 0) row->group = model->native_group > 0 ? (double)model->native_group : VRAM_GROUP_ROW;
+    if (model->native_bits == 0) return;
+    row->block = 32;
+    row->block_bytes = 4 * (double)model->native_bits;
+    if (row->zero_bytes > 0) row->zero_bytes = (double)model->native_bits / 8;
+}
+
 void vram_weights(const vram_scenario *scenario, const vram_model *model, vram_role role, vram_format format, unsigned phases, vram_report *report)
 {
     vram_format stored = vram_llama_cpp_file(scenario, format == VRAM_FORMAT_NATIVE ? native_format(model) : format);
     bool native = format == VRAM_FORMAT_NATIVE;
-    const weigher w = {vram_format_get(stored), role, phases, report, native && model->native_symmetric, native && model->native_experts_only};
+    vram_format_row row = *vram_format_get(stored);
+    if (native && row.scheme != VRAM_SCHEME_NONE) as_said(model, &row);
+    const weigher w = {&row, role, phases, report, native, native && model->native_symmetric};
     if (model->params_override > 0) declared(&w, scenario, vram_rank_params(scenario, model));
     else if (w.format->scheme == VRAM_SCHEME_GGUF) vram_gguf_weights(scenario, model, role, stored, phases, report);
     else counted(&w, scenario, model);

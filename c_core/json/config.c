@@ -410,6 +410,23 @@ static bool is_sparse(reader *r, int64_t i)
     return false;
 }
 
+/* per_layer_config: what one layer has otherwise, by its number: {"5": {"head_dim": 512}}. Source: transformers, integrations/heterogeneity */
+static void override(reader *r, int64_t i, vram_layer *l)
+{
+    const struct { const char *key; int64_t *field; int64_t most; } fields[] = {
+        {"num_attention_heads", &l->attention.heads, CONFIG_COUNT}, {"num_key_value_heads", &l->attention.kv_heads, CONFIG_COUNT}, {"head_dim", &l->attention.head_dim, CONFIG_COUNT},
+        {"intermediate_size", &l->ffn.width, CONFIG_WIDEST}, {"moe_intermediate_size", &l->ffn.expert_width, CONFIG_WIDEST}, {"sliding_window", &l->attention.window, CONFIG_WIDEST},
+    };
+    const cJSON *all = cJSON_GetObjectItemCaseSensitive(r->inner, "per_layer_config");
+    const char digits[5] = {(char)('0' + i / 1000 % 10), (char)('0' + i / 100 % 10), (char)('0' + i / 10 % 10), (char)('0' + i % 10), '\0'};
+    const cJSON *mine = all ? cJSON_GetObjectItemCaseSensitive(all, digits + (i < 10 ? 3 : i < 100 ? 2 : i < 1000 ? 1 : 0)) : NULL;
+    for (size_t f = 0; mine && f < sizeof fields / sizeof fields[0]; f++) {
+        const cJSON *item = cJSON_GetObjectItemCaseSensitive(mine, fields[f].key);
+        if (item && !cJSON_IsNull(item) && *fields[f].field > 0) *fields[f].field = config_number(r, item, "per_layer_config", 1, fields[f].most);
+    }
+    if (mine && l->attention.type == VRAM_MIXER_SOFTMAX && cJSON_HasObjectItem(mine, "head_dim")) l->attention.v_head_dim = l->attention.head_dim;
+}
+
 static void put_together(reader *r, int64_t i, vram_layer *l)
 {
     const family *f = r->family;
@@ -426,6 +443,7 @@ static void put_together(reader *r, int64_t i, vram_layer *l)
     l->norms = f->norms - (r->on & ON_LOSES_NORM ? 1 : 0);
     l->post_norms = (r->is & HAS_NORMS_AFTER) != 0;
     l->parallel = (r->is & IS_PARALLEL) || (r->on & ON_PARALLEL);
+    override(r, i, l);
     if (f->special) f->special(r, i, l);
 }
 
@@ -472,11 +490,11 @@ static vram_format dtype_of(const reader *r)
     return -1;
 }
 
-static double number_or(const cJSON *object, const char *keys, double standard)
+static const cJSON *quantization_of(const reader *r)
 {
     const char *which;
-    const cJSON *item = find(object, keys, &which);
-    return cJSON_IsNumber(item) ? item->valuedouble : standard;
+    const cJSON *q = find(r->inner, "quantization_config", &which);
+    return q ? q : find(r->outer, "quantization_config", &which);
 }
 
 static const char *text_or(const cJSON *object, const char *keys)
@@ -484,50 +502,6 @@ static const char *text_or(const cJSON *object, const char *keys)
     const char *which;
     const cJSON *item = find(object, keys, &which);
     return cJSON_IsString(item) ? item->valuestring : "";
-}
-
-/* The format that a quantization_config means. NULL: none that we know. */
-static const char *format_of(const cJSON *q)
-{
-    const char *method = text_or(q, "quant_method"), *which;
-    double bits = number_or(q, "bits num_bits config_groups.group_0.weights.num_bits w_bit", 4);
-    double group = number_or(q, "group_size config_groups.group_0.weights.group_size q_group_size", 128);
-    bool floating = strcmp(text_or(q, "config_groups.group_0.weights.type"), "float") == 0;
-    if (strcmp(method, "fp8") == 0) return cJSON_IsArray(find(q, "weight_block_size", &which)) ? "fp8-block128" : "fp8-dynamic";
-    if (strcmp(method, "fbgemm_fp8") == 0) return "fp8-dynamic";
-    if (strcmp(method, "mxfp4") == 0) return "mxfp4";
-    if (strcmp(method, "awq") == 0) return "awq-int4-g128";
-    if (strcmp(method, "modelopt") == 0) return strcmp(text_or(q, "quant_algo"), "NVFP4") == 0 ? "nvfp4" : "fp8-dynamic";
-    if (strcmp(method, "bitsandbytes") == 0) {
-        if (!cJSON_IsTrue(find(q, "load_in_4bit", &which))) return "int8";
-        return cJSON_IsTrue(find(q, "bnb_4bit_use_double_quant", &which)) ? "nf4-dq" : "nf4";
-    }
-    if (strcmp(method, "gptq") != 0 && strcmp(method, "compressed-tensors") != 0) return NULL;
-    if (floating) return bits > 4 ? "fp8-dynamic" : "nvfp4";
-    if (bits > 4) return "gptq-int8-g128";
-    return group <= 0 ? "gptq-int4" : group <= 32 ? "gptq-int4-g32" : "gptq-int4-g128";
-}
-
-/* compressed-tensors names what it leaves alone: attention, for the published int4 models whose experts alone are packed */
-static void native_details(vram_model *model, const cJSON *q)
-{
-    const char *which;
-    const cJSON *ignored = find(q, "ignore", &which), *name;
-    if (strcmp(text_or(q, "quant_method"), "compressed-tensors") != 0) return;
-    model->native_symmetric = !cJSON_IsFalse(find(q, "config_groups.group_0.weights.symmetric", &which));
-    model->native_experts_only = strcmp(text_or(q, "targets"), "routed experts") == 0;
-    cJSON_ArrayForEach(name, ignored)
-        if (cJSON_IsString(name) && strstr(name->valuestring, "self_attn")) model->native_experts_only = true;
-}
-
-static vram_format native_of(const reader *r)
-{
-    const char *which, *format;
-    const cJSON *q = find(r->inner, "quantization_config", &which);
-    if (!q) q = find(r->outer, "quantization_config", &which);
-    format = cJSON_IsObject(q) ? format_of(q) : NULL;
-    if (format) native_details(r->model, q);
-    return format ? vram_find(VRAM_LIST_FORMAT, format) : -1;
 }
 
 /* ------------------------------------------------------------------------------------------------------- which family -- */
@@ -671,8 +645,9 @@ bool vram_config_read(const cJSON *config, vram_model *model, vram_error *error)
     if (config_find(&r, "params")) model->params_override = config_real(&r, "params", 0, 1, 1e15);
     if (config_find(&r, "params_active")) model->active_override = config_real(&r, "params_active", 0, 1, model->params_override > 0 ? model->params_override : 1e15);
     model->dtype = dtype_of(&r);
-    model->native = native_of(&r);
     if (!r.failed) rotated_part(&r);
     if (!r.failed) model->rotary_factors = rotary_factors(&r);
-    return !r.failed && vram_architecture(model, error);
+    if (r.failed || !vram_architecture(model, error)) return false;
+    vram_config_quantization(quantization_of(&r), model);
+    return true;
 }

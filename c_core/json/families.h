@@ -145,6 +145,9 @@ vram_tensor *config_extra(reader *r, int kind, const char *name, vram_part part,
 
 enum { CONFIG_WIDEST = 1 << 24, CONFIG_COUNT = 1 << 16 }; /* ranges: widths; heads, experts, groups */
 
+/* quantization.c: what "native" weights are; needs the table of tensors. NULL: nothing is said. */
+void vram_config_quantization(const cJSON *quantization, vram_model *model);
+
 /* The rules that rows name: family_layers.c, family_states.c, family_details.c. */
 family_rule family_afmoe_adjust, family_apertus_paths, family_bailing_adjust, family_bigcode_adjust, family_bitnet_paths,
     family_chatglm_adjust, family_cohere2_moe_adjust, family_diffllama_paths, family_falcon_adjust,

@@ -83,7 +83,8 @@ void family_opt_adjust(reader *r)
 {
     vram_model *m = r->model;
     m->position_rows = m->max_positions + 2;
-    m->final_norm = config_flag(r, "do_layer_norm_before", true);
+    m->final_norm = config_flag(r, "do_layer_norm_before", true) && !config_flag(r, "_remove_final_layer_norm", false);
+    if (!config_flag(r, "layer_norm_elementwise_affine", true)) m->norm = VRAM_NORM_LAYER_BARE;
     int64_t width = config_whole(r, "word_embed_proj_dim", m->hidden, 1, CONFIG_WIDEST);
     m->embedding_width = width == m->hidden ? 0 : width;
 }
@@ -452,10 +453,10 @@ void family_gemma4_special(reader *r, int64_t i, vram_layer *l)
     if (last) a->window = 0;
     bool full = last || config_layer_type(r, i) == LAYER_FULL;
     share_cache(r, i, l, 0);
-    if (full) {
+    a->k_is_v = full && one;
+    if (full && !config_find(r, "per_layer_config")) { /* which says the same, where it stands */
         a->head_dim = a->v_head_dim = config_whole(r, "global_head_dim", 512, 1, CONFIG_COUNT);
         if (one) a->kv_heads = config_whole(r, "num_global_key_value_heads", a->kv_heads, 1, a->heads);
-        a->k_is_v = one;
     }
     if (a->shares_cache && config_flag(r, "use_double_wide_mlp", false)) l->ffn.width *= 2;
     if (l->ffn.experts > 0) l->norms += 3;

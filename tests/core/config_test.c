@@ -3,6 +3,7 @@
 
 #include "json/json.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static vram_model model;
@@ -155,4 +156,34 @@ TEST(config_refusals, "configs: what is refused, and where")
         CHECK(!read_config(cases[i].config), "%s: taken", cases[i].config);
         CHECK(error.code == cases[i].code && strcmp(error.path, cases[i].path) == 0, "%s: %s at %s", cases[i].config, vram_name(VRAM_LIST_ERROR, (int)error.code), error.path);
     }
+}
+
+/* four layers of q, k, v, o and gate, up, down: 28 matrices */
+TEST(config_quantization, "configs: stored formats, and what they leave in 16 bit")
+{
+#define WEIGHTS(what) "\"config_groups\":{\"group_0\":{\"targets\":[\"Linear\"],\"weights\":{" what "}}}"
+    static const struct { const char *quantization, *format; int64_t group, bits, kept; } cases[] = {
+        {"\"quant_method\":\"awq\",\"bits\":4,\"group_size\":64", "awq-int4-g128", 64, 4, 0},
+        {"\"quant_method\":\"gptq\",\"bits\":3,\"group_size\":-1,\"modules_to_not_convert\":[\"down_proj\"]", "gptq-int4", -1, 3, 4},
+        {"\"quant_method\":\"bitsandbytes\",\"load_in_8bit\":true,\"llm_int8_skip_modules\":[\"lm_head\"]", "nf4", -1, 8, 0},
+        {"\"quant_method\":\"bitsandbytes\",\"load_in_4bit\":true,\"bnb_4bit_use_double_quant\":true", "nf4-dq", 0, 0, 0},
+        {"\"quant_method\":\"fp8\",\"weight_block_size\":[128,128],\"modules_to_not_convert\":[\"lm_head\",\"model.layers.0.mlp.gate\",\"model.layers.0.mlp.up_proj\",\"model.layers.2.self_attn\",\"model.layers.2.self_attn.q_proj\"]", "fp8-block128", 0, 0, 5},
+        {"\"quant_method\":\"fbgemm_fp8\",\"modules_to_not_convert\":[\"model.layers.3\"]", "fp8-dynamic", -1, 0, 7},
+        {"\"quant_method\":\"compressed-tensors\",\"ignore\":[\"lm_head\",\"re:.*self_attn.*\",\"re:.*mlp\\\\.(gate|up|gate_up|down)_proj.*\"]," WEIGHTS("\"num_bits\":4,\"type\":\"int\",\"group_size\":32"), "gptq-int4-g128", 32, 4, 28},
+        {"\"quant_method\":\"compressed-tensors\",\"ignore\":[\"re:model\\\\.layers\\\\.(0|3)\\\\.mlp.*\"]," WEIGHTS("\"num_bits\":8,\"type\":\"float\",\"strategy\":\"channel\""), "fp8-dynamic", -1, 0, 6},
+        {"\"quant_method\":\"compressed-tensors\",\"ignore\":[\"re:.*o_proj$\"]," WEIGHTS("\"num_bits\":4,\"type\":\"float\",\"group_size\":16"), "nvfp4", 0, 0, 4},
+        {"\"quant_method\":\"compressed-tensors\"," WEIGHTS("\"num_bits\":8,\"type\":\"float\",\"strategy\":\"block\""), "fp8-block128", 0, 0, 0},
+        {"\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4\",\"ignore\":[\"lm_head\",\"language_model.model.layers.1*\",\"model.layers.2.self_attn*\"]", "nvfp4", 0, 0, 11},
+    };
+    for (int i = 0; i < COUNT(cases); i++) {
+        char text[1024];
+        int64_t kept = 0;
+        snprintf(text, sizeof text, "{\"model_type\":\"llama\"," SMALL ",\"quantization_config\":{%s}}", cases[i].quantization);
+        CHECK(read_config(text), "%s: refused at %s", text, error.path);
+        for (int t = 0; t < model.tensors; t++) kept += model.tensor[t].kept;
+        CHECK(strcmp(vram_name(VRAM_LIST_FORMAT, model.native), cases[i].format) == 0 && !model.native_unknown, "%s: %s", text, vram_name(VRAM_LIST_FORMAT, model.native));
+        CHECK(model.native_group == cases[i].group && model.native_bits == cases[i].bits, "%s: groups of %d, %d bits", text, (int)model.native_group, (int)model.native_bits);
+        CHECK(kept == cases[i].kept, "%s: %d of 28 matrices kept", text, (int)kept);
+    }
+    CHECK(read_config("{\"model_type\":\"llama\"," SMALL ",\"quantization_config\":{\"quant_method\":\"aqlm\"}}") && model.native_unknown, "a format that is not known, taken for one that is");
 }
