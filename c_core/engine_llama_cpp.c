@@ -34,13 +34,13 @@ static llama_batch batch_of(const vram_scenario *s)
 {
     double slots = (double)s->llama_cpp.slots, streams = s->llama_cpp.kv_unified ? 1 : slots, window = longest_window(&s->model);
     llama_batch b = {.sequences = slots, .streams = streams, .flash = s->llama_cpp.flash_attention != 0, .k_type = s->kv_cache_k, .v_type = s->kv_cache_v};
-    double context = pad((double)s->context);
+    double context = pad((double)s->context), ubatch = vram_min((double)s->context, (double)s->llama_cpp.ubatch); /* the context before it is padded */
     b.host_layers = host_layers(s);
     b.cells = pad(vram_ceil_div(context, streams));
-    b.tokens = vram_round_up(vram_min(context, (double)s->llama_cpp.ubatch), slots);
+    b.tokens = vram_round_up(ubatch, slots);
     b.outputs = vram_min(b.tokens, (double)s->llama_cpp.output_rows);
     b.two_caches = window > 0 && !vram_llama_cpp_ignores_windows(&s->model);
-    b.window_cells = s->llama_cpp.swa_full > 0 ? b.cells : vram_min(b.cells, pad(window * slots / streams + vram_min((double)s->llama_cpp.ubatch, b.cells)));
+    b.window_cells = s->llama_cpp.swa_full > 0 ? b.cells : vram_min(b.cells, pad(window * slots / streams + ubatch));
     return b;
 }
 

@@ -265,7 +265,7 @@ static void llama_cpp_rules(const vram_scenario *scenario, const vram_model *mod
     rules->tokens = vram_round_up(vram_ceil_div(tokens, pools), 256);
     rules->no_windows = scenario->llama_cpp.swa_full > 0 || vram_llama_cpp_ignores_windows(model);
     rules->window_sequences = slots / pools;
-    rules->window_more = vram_min((double)scenario->llama_cpp.ubatch, rules->tokens);
+    rules->window_more = vram_min((double)scenario->llama_cpp.ubatch, (double)scenario->context);
     rules->window_step = 256;
     if (!scenario->llama_cpp.flash_attention) rules->v_width = widest_values(model);
     rules->states = slots * (1 + (double)scenario->speculative.mtp_tokens);
