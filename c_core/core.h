@@ -145,6 +145,7 @@ typedef void vram_gguf_visitor(void *context, const vram_gguf_tensor *tensor);
 /* Every tensor in the file's order: outside the layers first, then layer by layer. */
 void vram_gguf_walk(const vram_scenario *scenario, const vram_model *model, vram_format format, vram_gguf_visitor *visit, void *context);
 void vram_gguf_weights(const vram_scenario *scenario, const vram_model *model, vram_role role, vram_format format, unsigned phases, vram_report *report);
+bool vram_gguf_splits_qkv(const vram_model *model); /* q, k, v are three tensors there, whatever transformers has */
 double vram_gguf_host_bytes(const vram_scenario *scenario, const vram_model *model, vram_format format); /* of the tensors that llama.cpp leaves in host memory */
 
 /* ---- kv_cache.c : cache and state of `sequences` sequences of `tokens` tokens ---- */

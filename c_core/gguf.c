@@ -20,7 +20,7 @@ static bool named(const vram_tensor *t, const char *name, const char *standard) 
 /* ---------------------------------------------------------------------------------------------- tensors of the file -- */
 
 /* Fused in transformers, three tensors in the file (conversion/internlm.py, baichuan.py, bailingmoe.py) */
-static bool splits_qkv(const vram_model *model)
+bool vram_gguf_splits_qkv(const vram_model *model)
 {
     return is(model->model_type, "internlm2") || is(model->model_type, "baichuan") || is(model->model_type, "bailing_moe");
 }
@@ -106,7 +106,7 @@ static int pieces_of(const vram_model *model, const vram_tensor *t, piece out[MA
         out[1] = (piece){VRAM_ROLE_OF_OTHER, (double)a->kv_lora_rank, (double)a->v_head_dim, (double)a->heads};
         return 2;
     }
-    if (out[0].category == VRAM_ROLE_OF_QKV && t->part == VRAM_PART_ATTENTION && splits_qkv(model)) {
+    if (out[0].category == VRAM_ROLE_OF_QKV && t->part == VRAM_PART_ATTENTION && vram_gguf_splits_qkv(model)) {
         out[0] = (piece){VRAM_ROLE_OF_QUERY, (double)t->columns, (double)(a->heads * a->head_dim), 1};
         out[1] = (piece){VRAM_ROLE_OF_KEY, (double)t->columns, (double)(a->kv_heads * a->head_dim), 1};
         out[2] = (piece){VRAM_ROLE_OF_VALUE, (double)t->columns, (double)(a->kv_heads * a->v_head_dim), 1};

@@ -32,6 +32,8 @@ static int turned(net *n, ggml_shape shape, int rotation, bool slice, int x)
     return ggml_graph_op(n->g, false, shape, SOURCES(rotation, V(x)));
 }
 
+static bool fused(const net *n, const vram_attention *a) { return a->fused_qkv && !vram_gguf_splits_qkv(n->m); }
+
 /* norm of each head, rotation, rotation of a quantised cache; `from` is a projection of `heads` heads */
 static int heads_of(net *n, const vram_attention *a, const cache *c, int from, double heads)
 {
@@ -46,7 +48,7 @@ static int heads_of(net *n, const vram_attention *a, const cache *c, int from, d
     if (rotary(n, a)) x = ggml_graph_op(n->g, true, shape, SOURCES(x, POSITIONS, factors ? ROTARY_FACTORS : GGML_NONE));
     if (late && rotary(n, a) && a->qk_norm != VRAM_QK_NORM_NONE) x = shaped(n, true, shape, x);
     if (heads == (double)a->heads && trait(n, SCALED_QUERIES) && !rotary(n, a)) x = ggml_graph_op(n->g, true, shape, SOURCES(x, QUERY_SCALES));
-    bool slice = a->fused_qkv && !by_head && !rotary(n, a);
+    bool slice = fused(n, a) && !by_head && !rotary(n, a);
     return rotated(n->b->k_type, (double)a->head_dim) ? turned(n, shape, c->k_rotation, slice, x) : x;
 }
 
@@ -62,7 +64,7 @@ static int values_of(net *n, const vram_attention *a, const cache *c, int from)
     ggml_shape shape = ggml_f32((double)a->v_head_dim, (double)a->kv_heads, n->rows);
     int x = V(from);
     if (trait(n, V_NORM)) x = shaped(n, true, shape, x);
-    if (rotated(n->b->v_type, (double)a->v_head_dim)) x = turned(n, shape, c->v_rotation, a->fused_qkv, x);
+    if (rotated(n->b->v_type, (double)a->v_head_dim)) x = turned(n, shape, c->v_rotation, fused(n, a), x);
     double widest = llama_widest_values(n->m), width = (double)(a->kv_heads * a->v_head_dim);
     return n->b->flash || width == widest ? x : shaped(n, false, ggml_f32(widest, n->rows, 1), V(x)); /* without flash kernels all layers' V are as wide */
 }
@@ -129,7 +131,7 @@ static int queries(net *n, const vram_attention *a, const cache *c, int x)
 {
     double q_width = (double)(a->heads * a->head_dim) * (a->output_gate ? 2 : 1), k_width = (double)(a->kv_heads * a->head_dim), v_width = (double)(a->kv_heads * a->v_head_dim);
     int q, k = GGML_NONE, v = GGML_NONE;
-    if (a->fused_qkv) {
+    if (fused(n, a)) {
         int qkv = biased(n, a->q_bias, multiply_by(n, VRAM_ROLE_OF_QKV, x, q_width + k_width + v_width));
         q = heads_of(n, a, c, V(qkv), (double)a->heads);
         if (!n->two_caches) v = values_of(n, a, c, qkv);
