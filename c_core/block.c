@@ -2,28 +2,9 @@
  *
  * What a function here makes, in which order, under which of Python's names, is read off the forward() of the module it is named
  * after. Source: transformers 5, src/transformers/models; peft, tuners/lora/layer.py; bitsandbytes, nn/modules.py. */
-#include "block.h"
+#include "parts.h"
 
 #include <string.h>
-
-/* How a family writes what all have: a row each, below */
-typedef enum { NORM_LLAMA, NORM_GEMMA, NORM_OLMO } norm_style;      /* weight * x.to(type); (x * (1 + weight)).to(type); (weight * x).to(type) */
-typedef enum { ACT_KERNEL, ACT_RELU, ACT_NEW_GELU } act_style;      /* one kernel that saves its input; one that saves its output; written out in PyTorch */
-typedef enum { QKV_SLICED, QKV_CHUNKED, QKV_SPLIT } qkv_style;      /* of one fused projection */
-typedef enum { TURN_WHOLE, TURN_JOINED } turn_style;                /* rotary on all of a head; on a part, joined with the rest */
-
-typedef struct {
-    const char *type;
-    norm_style norm;
-    act_style act;
-    qkv_style qkv;
-    turn_style turn;
-    bool act_second;           /* up * act(gate), not act(gate) * up */
-    bool scaled_embedding, scaled_residual, scaled_logits, scaled_query, capped_scores, capped_logits;
-    bool narrow_softmax;       /* of the scores as they are, not in fp32 */
-    bool two_tables;           /* windowed layers rotate by a table of their own */
-    bool two_norms;            /* parallel blocks with a norm each (GPT-NeoX) */
-} style;
 
 static const style STYLES[] = {
     {.type = "gemma", .norm = NORM_GEMMA, .scaled_embedding = true},
@@ -35,19 +16,11 @@ static const style STYLES[] = {
     {.type = "granite", .scaled_embedding = true, .scaled_residual = true, .scaled_logits = true},
     {.type = "granitemoe", .scaled_embedding = true, .scaled_residual = true, .scaled_logits = true},
     {.type = "phi3", .turn = TURN_JOINED, .act_second = true},
+    {.type = "falcon_h1", .scaled_state = true},
     {.type = "gpt2", .narrow_softmax = true, .act = ACT_NEW_GELU, .qkv = QKV_SPLIT},
     {.type = "gpt_neox", .qkv = QKV_CHUNKED, .turn = TURN_JOINED, .two_norms = true},
     {.type = "opt", .act = ACT_RELU, .scaled_query = true},
 };
-
-typedef struct {
-    const vram_pass *pass;
-    vram_tape *t;
-    const vram_layer *layer;
-    style style;
-    int kind;
-    vram_size hidden, rows;    /* b s h; b s */
-} block;
 
 static style style_of(const vram_model *m)
 {
@@ -55,9 +28,6 @@ static style style_of(const vram_model *m)
         if (strcmp(STYLES[i].type, m->model_type) == 0) return STYLES[i];
     return (style){.type = ""};
 }
-
-#define SIZE(b, ...) vram_tape_size((b)->t, (int)(sizeof(((const vram_factor[]){__VA_ARGS__})) / sizeof(vram_factor)), (const vram_factor[]){__VA_ARGS__})
-#define ROWS(b) {VRAM_SYMBOL_MICRO_BATCH, (b)->pass->batch}, {VRAM_SYMBOL_SEQUENCE, (b)->pass->tokens}
 
 static vram_size wide(const block *b, vram_symbol symbol, double width) { return SIZE(b, ROWS(b), {symbol, width}); }
 static vram_size heads_wide(const block *b, vram_symbol symbol, double heads, double head_dim) { return SIZE(b, ROWS(b), {symbol, heads}, {VRAM_SYMBOL_HEAD_DIM, head_dim}); }
@@ -739,4 +709,18 @@ void vram_block_shared(const vram_pass *pass, vram_role role, unsigned phases, v
     vram_entry *tables = vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_ROTARY_TABLES, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, phases);
     vram_times(vram_times(tables, VRAM_SYMBOL_COPIES, style_of(m).two_tables ? 4 : 2), VRAM_SYMBOL_SEQUENCE, pass->tokens);
     vram_times(vram_times(tables, VRAM_SYMBOL_HEAD_DIM, rotary_dim(m)), VRAM_SYMBOL_BYTES_PER_ELEMENT, vram_stream_width(pass));
+}
+
+/* ------------------------------------------------------------------------------------------------------- for mixers.c -- */
+
+vram_size vram_part_wide(const block *b, vram_symbol symbol, double width) { return wide(b, symbol, width); }
+vram_cell vram_part_vector(const block *b, double length) { return vector(b, length); }
+vram_cell vram_part_norm(const block *b, vram_cell x, vram_size rows, double width) { return norm_of(b, x, rows, width); }
+vram_cell vram_part_linear(const block *b, vram_cell x, const char *name, double rows, double columns, vram_size out, vram_what what) { return linear(b, x, name, rows, columns, out, what); }
+
+/* The state-space mixer of a layer alone, without gradients: for generate(). Its input is counted outside. */
+void vram_block_mixer(const vram_pass *pass, int kind, vram_tape *t)
+{
+    block b = begin(pass, t, kind);
+    finish(&b, vram_mixer_write(&b, vram_tape_outside(t, b.hidden, pass->width, VRAM_WHAT_HIDDEN_STATES)));
 }

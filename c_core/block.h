@@ -42,6 +42,7 @@ vram_pass vram_pass_of(const vram_scenario *scenario, const vram_model *model, d
 /* Each clears the tape and writes on it. */
 void vram_block_embedding(const vram_pass *pass, vram_tape *tape);
 void vram_block_layer(const vram_pass *pass, int kind, bool input_gradient, vram_tape *tape);
+void vram_block_mixer(const vram_pass *pass, int kind, vram_tape *tape); /* a layer's state-space mixer alone */
 void vram_block_head(const vram_pass *pass, vram_tape *tape); /* last norm, head, loss */
 /* megatron.c: the same, divided over ranks */
 void vram_megatron_embedding(const vram_pass *pass, vram_tape *tape);

@@ -4,8 +4,8 @@
  * fullest instant becomes the entries. The cache is DynamicCache: an update concatenates, so that one layer's old and new keys
  * stand side by side; a windowed layer keeps W - 1 tokens, but until its first step a view of the whole prompt.
  * Source: transformers 5, models/ (a family's modeling file), cache_utils.py, integrations/sdpa_attention.py and moe.py.
- * Left out: what a state-space mixer makes inside beyond its projections and convolution. */
-#include "core.h"
+ * A state-space mixer is a tape (mixers.c), run without gradients. Left out: what those of other families make inside beyond their projections and convolution. */
+#include "parts.h"
 
 #include <string.h>
 
@@ -13,7 +13,8 @@ static const double CUBLAS_WORKSPACE = 2 * 4096.0 * 1024 + 8 * 16.0 * 1024; /* o
 
 enum { LIVE = 96 };
 
-typedef struct { vram_what what; double copies, rows, width, bytes; } tensor; /* rows: of batch * tokens, or 0: width is all of it */
+/* rows: of batch * tokens, or 0: width is all of it, as a product of these factors where it has any */
+typedef struct { vram_what what; double copies, rows, width, bytes; int factors; vram_factor factor[4]; } tensor;
 
 /* The tensors alive now, and at the fullest instant so far. */
 typedef struct {
@@ -24,6 +25,7 @@ typedef struct {
     double bytes;                   /* a number of the compute type */
     double ranks;
     bool eager, unpacks;
+    const vram_scenario *scenario;
     int old_k, old_v;               /* this layer's cache before the pass; -1: none */
     double own;                     /* its bytes */
 } stage;
@@ -37,12 +39,12 @@ static double size_of(const stage *s, const tensor *t)
 static int make_of(stage *s, vram_what what, double copies, double rows, double width, double bytes)
 {
     if (s->alive >= LIVE) return LIVE - 1;
-    s->live[s->alive] = (tensor){what, copies, rows, width, bytes};
+    s->live[s->alive] = (tensor){.what = what, .copies = copies, .rows = rows, .width = width, .bytes = bytes};
     s->sum += size_of(s, &s->live[s->alive++]);
     if (s->sum > s->most) {
         s->most = s->sum;
         s->at_peak = s->alive;
-        memcpy(s->peak, s->live, sizeof s->live);
+        memcpy(s->peak, s->live, (size_t)s->alive * sizeof s->live[0]);
     }
     return s->alive - 1;
 }
@@ -256,9 +258,39 @@ static int latent_attention(stage *s, const vram_model *m, const vram_attention 
     return out;
 }
 
-/* Projections and convolution of a state-space mixer; its state stays. */
-static int state_mixer(stage *s, const vram_model *m, const vram_state *x)
+/* What is alive at a tape's fullest instant, as tensors of the stage; they are dropped again at once. */
+static void act_out(stage *s, const vram_tape *t, const vram_run *r)
 {
+    int made[LIVE], n = 0;
+    for (vram_cell c = 0; c < t->cells; c++) {
+        const vram_tape_cell *cell = &t->cell[c];
+        if (!vram_run_in(r->top, c) || n >= LIVE) continue;
+        const vram_tape_shape *shape = &t->shape[cell->shape];
+        int i = made[n++] = make_of(s, (vram_what)cell->what, 1, 0, shape->elements, cell->width);
+        s->live[i].factors = s->peak[i].factors = shape->factors;
+        memcpy(s->live[i].factor, shape->factor, sizeof shape->factor);
+        memcpy(s->peak[i].factor, shape->factor, sizeof shape->factor);
+    }
+    while (n > 0) drop(s, made[--n]);
+}
+
+static int known_state_mixer(stage *s, const vram_model *m, int kind)
+{
+    vram_tape t;
+    vram_run r;
+    vram_pass p = {.scenario = s->scenario, .model = m, .batch = s->sequences, .tokens = s->tokens, .width = (int)s->bytes, .plain_width = (int)s->bytes, .no_autocast = true, .workspace = CUBLAS_WORKSPACE};
+    vram_block_mixer(&p, kind, &t);
+    vram_run_clear(&t, &r, false);
+    vram_run_forward(&t, &r, 0, t.ops, false);
+    act_out(s, &t, &r);
+    return make(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
+}
+
+/* Projections and convolution of another state-space mixer; its state stays. */
+static int state_mixer(stage *s, const vram_model *m, const vram_layer *l)
+{
+    const vram_state *x = &l->state;
+    if (vram_mixer_known(x)) return known_state_mixer(s, m, (int)(l - m->kind));
     vram_state_shape shape = vram_state_size(x);
     double inner = vram_max(shape.channels, shape.conv_channels);
     int in = linear(s, VRAM_WHAT_STATE_MIXER, shape.conv_channels + inner, (double)m->hidden);
@@ -374,7 +406,7 @@ static bool named(const vram_model *m, const char *a, const char *b) { return st
 static int mixer(stage *s, const vram_model *m, const vram_layer *l)
 {
     int out = -1;
-    if (l->state.type != VRAM_STATE_NONE) out = state_mixer(s, m, &l->state);
+    if (l->state.type != VRAM_STATE_NONE) out = state_mixer(s, m, l);
     if (l->attention.type == VRAM_MIXER_NONE) return out >= 0 ? out : make(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
     int attended = l->attention.type == VRAM_MIXER_MLA ? latent_attention(s, m, &l->attention) : softmax_attention(s, m, &l->attention);
     if (out >= 0) drop(s, out);
@@ -389,7 +421,8 @@ static void decoder_layer(stage *s, const vram_model *m, const vram_layer *l)
     bool keeps = l->parallel ? false : strcmp(m->model_type, "stablelm") == 0; /* the first norm's output, too */
     bool only_post = l->post_norms && l->norms <= 2, opt = named(m, "opt", "xglm"), gpt2 = keeps || named(m, "gpt2", "gpt_bigcode");
     old_cache(s, &l->attention);
-    int embeddings = make(s, VRAM_WHAT_HIDDEN_STATES, h), input = make(s, VRAM_WHAT_HIDDEN_STATES, h), positions = -1;
+    static const char *const wide_streams[] = {"mamba", "mamba2", "falcon_mamba", NULL}; /* residual_in_fp32 */
+    int embeddings = make(s, VRAM_WHAT_HIDDEN_STATES, h), input = vram_model_is(m, wide_streams) ? make32(s, VRAM_WHAT_HIDDEN_STATES, h) : make(s, VRAM_WHAT_HIDDEN_STATES, h), positions = -1;
     if (m->position == VRAM_POSITION_LEARNED) positions = make_of(s, VRAM_WHAT_HIDDEN_STATES, 1, opt ? 1 : 1 / s->sequences, h, s->bytes);
     int first = only_post ? -1 : norm(s, m, h);
     int attended = mixer(s, m, l);
@@ -493,8 +526,18 @@ static void emit_stage(const stage *s, vram_role role, unsigned phase, double *s
         vram_entry *e = vram_add(report, role, component_of(t.what), t.what, VRAM_MODELLED, VRAM_SOURCE_TRANSFORMERS, phase);
         if (copies != 1) vram_times(e, VRAM_SYMBOL_COPIES, copies);
         if (t.rows > 0) vram_times(e, VRAM_SYMBOL_TOKENS, t.rows * s->sequences * s->tokens);
-        vram_times(vram_times(e, VRAM_SYMBOL_WIDTH, t.width), VRAM_SYMBOL_BYTES_PER_ELEMENT, t.bytes);
+        for (int j = 0; j < t.factors; j++)
+            if (t.factor[j].value != 1) vram_times(e, t.factor[j].symbol, t.factor[j].value);
+        if (t.factors == 0) vram_times(e, VRAM_SYMBOL_WIDTH, t.width);
+        vram_times(e, VRAM_SYMBOL_BYTES_PER_ELEMENT, t.bytes);
     }
+}
+
+/* Bytes of one layer's recurrent state, which the plain code keeps in fp32, and of its convolution's columns */
+static double layer_state(const vram_state *x, double sequences, double bytes)
+{
+    vram_state_shape shape = vram_state_size(x);
+    return sequences * (shape.channels * shape.numbers * 4 + shape.conv_channels * (double)x->conv_kernel * bytes);
 }
 
 /* Bytes of one layer's cache of so many tokens */
@@ -519,7 +562,7 @@ typedef struct {
 
 static stage begin(const pass *p, double tokens, double past)
 {
-    stage s = {.sequences = p->sequences, .tokens = tokens, .past = past, .bytes = p->bytes,
+    stage s = {.scenario = p->scenario, .sequences = p->sequences, .tokens = tokens, .past = past, .bytes = p->bytes,
                .ranks = (double)p->scenario->parallel.tensor, .unpacks = vram_format_get(p->scenario->weights)->scheme == VRAM_SCHEME_NF4 || vram_format_get(p->scenario->weights)->scheme == VRAM_SCHEME_NF4_DQ, .eager = p->scenario->transformers.attention == VRAM_ATTENTION_EAGER};
     whole_pass(&s, p->model);
     return s;
@@ -541,6 +584,7 @@ static void emit_cache(const pass *p, int64_t layers, double tokens, bool whole_
     rules.no_windows = whole_windows;
     rules.window_less = 1;
     rules.k_bytes = rules.v_bytes = p->bytes;
+    rules.state_bytes = 4;
     rules.end_layer = layers;
     vram_cache_entries(p->model, &rules, report);
     for (int64_t i = 0; i < layers; i++) {
@@ -568,7 +612,7 @@ static void prefill(const pass *p, vram_report *report)
         bool fuller_later = false;
         for (int64_t j = i + 1; i < p->layers && j < p->layers; j++) fuller_later |= m->layer_kind[j] == m->layer_kind[i];
         if (fuller_later) {
-            before += layer_cache(p->scenario, &m->kind[m->layer_kind[i]].attention, p->sequences, tokens, p->bytes);
+            before += layer_cache(p->scenario, &m->kind[m->layer_kind[i]].attention, p->sequences, tokens, p->bytes) + layer_state(&m->kind[m->layer_kind[i]].state, p->sequences, p->bytes);
             continue;
         }
         stage s = begin(p, tokens, 0);
@@ -579,7 +623,7 @@ static void prefill(const pass *p, vram_report *report)
             best = s;
             at = i + (i < p->layers && caches_itself(&s));
         }
-        if (i < p->layers) before += layer_cache(p->scenario, &m->kind[m->layer_kind[i]].attention, p->sequences, tokens, p->bytes);
+        if (i < p->layers) before += layer_cache(p->scenario, &m->kind[m->layer_kind[i]].attention, p->sequences, tokens, p->bytes) + layer_state(&m->kind[m->layer_kind[i]].state, p->sequences, p->bytes);
     }
     unsigned phase = p->prefill;
     emit_cache(p, at < p->layers ? at : p->layers, tokens, true, phase, &slack, report);

@@ -71,10 +71,10 @@ void vram_run_clear(const vram_tape *t, vram_run *r, bool accumulate)
     if (t->input >= 0) alloc(t, r, t->input);
 }
 
-static void run_steps(const vram_tape *t, vram_run *r, int from, int to)
+static void run_steps(const vram_tape *t, vram_run *r, int from, int to, bool save)
 {
     for (int i = from; i < to; i++) {
-        if (t->step[i].code == VRAM_STEP_MAKE) alloc(t, r, t->step[i].cell);
+        if (t->step[i].code == VRAM_STEP_MAKE || (save && t->step[i].code == VRAM_STEP_MAKE_SAVED)) alloc(t, r, t->step[i].cell);
         if (t->step[i].code == VRAM_STEP_FREE) vram_run_release(t, r, t->step[i].cell);
     }
 }
@@ -90,7 +90,7 @@ void vram_run_forward(const vram_tape *t, vram_run *r, int from, int to, bool sa
 {
     for (int i = from; i < to; i++) {
         const vram_tape_op *op = &t->op[i];
-        run_steps(t, r, op->forward, op->backward);
+        run_steps(t, r, op->forward, op->backward, save);
         if (save) save_all(t, r, op);
         for (vram_cell c = r->dying[i]; c >= 0; c = r->next[c])
             if (r->holders[c] > 0) vram_run_release(t, r, c);
@@ -119,7 +119,7 @@ void vram_run_recompute(const vram_tape *t, vram_run *r)
     int last = vram_run_last_saving(t);
     if (last < 0) return;
     vram_run_forward(t, r, 0, last, true);
-    if (t->op[last].saves_output) run_steps(t, r, t->op[last].forward, t->op[last].backward);
+    if (t->op[last].saves_output) run_steps(t, r, t->op[last].forward, t->op[last].backward, true);
     save_all(t, r, &t->op[last]);
     for (int i = last; i < t->ops; i++) /* the names go with the stack */
         for (vram_cell c = r->dying[i]; c >= 0; c = r->next[c])
@@ -163,7 +163,7 @@ static void deliver(vram_tape *t, vram_run *r, vram_cell input, vram_cell g)
 
 static void node(vram_tape *t, vram_run *r, const vram_tape_op *op)
 {
-    vram_cell given[VRAM_TAPE_INS] = {-1, -1, -1, -1}, own = op->outs > 0 ? r->gradient[op->out[0]] : VRAM_NO_CELL;
+    vram_cell given[VRAM_TAPE_INS] = {-1, -1, -1, -1, -1, -1}, own = op->outs > 0 ? r->gradient[op->out[0]] : VRAM_NO_CELL;
     for (int i = op->backward; i < op->end; i++) {
         const vram_tape_step *s = &t->step[i];
         if (s->code == VRAM_STEP_MAKE) alloc(t, r, s->cell);

@@ -287,6 +287,17 @@ vram_cell vram_op_join(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vr
     return y;
 }
 
+vram_cell vram_op_join_all(vram_tape *t, int ins, const vram_cell in[], vram_size out, vram_what what)
+{
+    vram_tape_op *op = begin(t, ins, in);
+    vram_cell y = output(t, op, out, vram_width(t, in[0]), what);
+    backward(t, op);
+    for (int k = 0; k < ins; k++)
+        if (wants(t, op, k)) pass(t, k);
+    end(t, op);
+    return y;
+}
+
 /* The gradient, a sum, is made in one piece as that of gathered rows. */
 vram_cell vram_op_repeat(vram_tape *t, vram_cell x, vram_size out, vram_what what) { return vram_op_gather(t, x, out, what); }
 
@@ -415,6 +426,28 @@ vram_cell vram_op_mul(vram_tape *t, vram_cell a, vram_cell b, vram_what what)
     backward(t, op);
     for (int k = 1; k >= 0; k--)
         if (wants(t, op, k)) give(t, k, make_gradient(t, op->in[k], width));
+    end(t, op);
+    return y;
+}
+
+/* A smaller input's gradient is made as large as the output, then summed. */
+vram_cell vram_op_mul_wide(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vram_what what)
+{
+    vram_tape_op *op = begin2(t, a, b);
+    int width = widest(t, a, b);
+    if (wants(t, op, 1)) save(t, op, a);
+    if (wants(t, op, 0)) save(t, op, b);
+    vram_cell y = output(t, op, out, width, what);
+    backward(t, op);
+    for (int k = 1; k >= 0; k--) {
+        if (!wants(t, op, k)) continue;
+        if (t->cell[op->in[k]].shape == out) { give(t, k, make_gradient(t, op->in[k], width)); continue; }
+        vram_cell whole = gradient_like(t, y, width), sum = gradient_like(t, op->in[k], vram_width(t, op->in[k]));
+        make(t, whole);
+        make(t, sum);
+        drop(t, whole);
+        give(t, k, sum);
+    }
     end(t, op);
     return y;
 }
@@ -751,6 +784,88 @@ vram_cell vram_op_cross_entropy(vram_tape *t, vram_cell logits, vram_cell labels
         make(t, g);
         drop(t, picked);
         give(t, 0, g);
+    }
+    end(t, op);
+    return y;
+}
+
+/* ------------------------------------------------------------------------------------------------ state-space mixers -- */
+
+/* The kernel wants its input in one piece: a copy for as long as it runs, in backward too. Saves x and the weight.
+ * Source: aten/src/ATen/native/cuda/DepthwiseConv2d.cu */
+vram_cell vram_op_convolution(vram_tape *t, vram_cell x, vram_cell weight, vram_cell bias, vram_size out, vram_what what)
+{
+    vram_cell b = autocast(t, bias, VRAM_WHAT_AUTOCAST_WEIGHTS), w = autocast(t, weight, VRAM_WHAT_AUTOCAST_WEIGHTS), in = autocast(t, x, VRAM_WHAT_AUTOCAST_INPUT);
+    vram_tape_op *op = begin3(t, in, w, b);
+    save(t, op, in);
+    vram_cell copy = scratch(t, t->cell[in].shape, vram_width(t, in), what);
+    make(t, copy);
+    vram_cell y = output(t, op, out, vram_width(t, in), what);
+    drop(t, copy);
+    backward(t, op);
+    if (op->grad) {
+        vram_cell again = scratch(t, t->cell[in].shape, vram_width(t, in), what);
+        make(t, again);
+        for (int k = 0; k < 3; k++)
+            if (wants(t, op, k)) give(t, k, make_gradient(t, op->in[k], vram_width(t, op->in[k])));
+        drop(t, again);
+    }
+    end(t, op);
+    return y;
+}
+
+/* torch.linalg.solve_triangular: saves the matrix and the solution. Backward solves with the right side's gradient, and multiplies for the
+ * matrix's. Source: torch/csrc/autograd/FunctionsManual.cpp (linalg_solve_triangular_backward) */
+vram_cell vram_op_solve(vram_tape *t, vram_cell matrix, vram_cell right, vram_what what)
+{
+    vram_tape_op *op = begin2(t, matrix, right);
+    save(t, op, matrix);
+    vram_cell y = output(t, op, t->cell[right].shape, vram_width(t, right), what);
+    save_output(t, op, y);
+    workspace(t, t->workspace);
+    backward(t, op);
+    if (op->grad) {
+        vram_cell g = make_gradient(t, right, vram_width(t, right)), product = gradient_like(t, matrix, vram_width(t, matrix));
+        workspace(t, t->workspace);
+        make(t, product);
+        vram_cell h = make_gradient(t, matrix, vram_width(t, matrix));
+        drop(t, product);
+        give(t, 0, h);
+        give(t, 1, g);
+    }
+    end(t, op);
+    return y;
+}
+
+/* For each chunk: v = fresh - kept S; y = query S + within v; S = S decay + key' v. Autograd saves S and v of every turn. Backward, a slice's
+ * gradient is zeros of the whole tensor, filled and added to what the turns before it (the later chunks) gave. */
+vram_cell vram_op_chunk_scan(vram_tape *t, vram_cell core, vram_cell state, int ins, const vram_cell in[], const vram_chunk_sizes *sizes, vram_what what)
+{
+    vram_tape_op *op = begin(t, ins, in);
+    for (int i = 1; i < ins; i++) save(t, op, in[i]);
+    vram_tape_hold(t, state);
+    vram_tape_hold(t, core);
+    vram_cell states = cell(t, sizes->states, 4, what), parts = cell(t, sizes->parts, sizes->parts_width, what);
+    step(t, VRAM_STEP_MAKE_SAVED, 0, states);
+    step(t, VRAM_STEP_MAKE_SAVED, 0, parts);
+    vram_cell turn[5];
+    for (int i = 0; i < 5; i++) make(t, turn[i] = cell(t, i < 2 ? sizes->part : sizes->state, 4, what));
+    workspace(t, t->workspace);
+    for (int i = 4; i >= 0; i--) drop(t, turn[i]);
+    save_output(t, op, states);
+    save_output(t, op, parts);
+    vram_cell y = output_view(t, op, core, t->cell[core].shape, what);
+    backward(t, op);
+    if (op->grad) {
+        vram_cell g[5], clone = gradient_like(t, core, 4), slice = gradient_like(t, in[0], 4);
+        for (int i = 0; i < ins; i++) g[i] = make_gradient(t, in[i], vram_width(t, in[i]));
+        make(t, clone);
+        make(t, slice);
+        drop(t, slice);
+        drop(t, clone);
+        for (int i = 0; i < ins; i++)
+            if (wants(t, op, i)) give(t, i, g[i]);
+            else drop(t, g[i]);
     }
     end(t, op);
     return y;

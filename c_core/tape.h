@@ -11,7 +11,7 @@
 #include "core.h"
 
 enum {
-    VRAM_TAPE_CELLS = 1536, VRAM_TAPE_OPS = 640, VRAM_TAPE_STEPS = 3072, VRAM_TAPE_SHAPES = 256, VRAM_TAPE_INS = 4, VRAM_TAPE_OUTS = 3, VRAM_TAPE_SAVES = 8,
+    VRAM_TAPE_CELLS = 1536, VRAM_TAPE_OPS = 640, VRAM_TAPE_STEPS = 3072, VRAM_TAPE_SHAPES = 256, VRAM_TAPE_INS = 6, VRAM_TAPE_OUTS = 4, VRAM_TAPE_SAVES = 8,
     VRAM_TAPE_WORDS = VRAM_TAPE_CELLS / 64
 };
 
@@ -38,6 +38,7 @@ typedef struct {
 
 typedef enum {
     VRAM_STEP_MAKE, VRAM_STEP_FREE,
+    VRAM_STEP_MAKE_SAVED,     /* a tensor that stands only where autograd keeps it: those of all turns of a loop */
     VRAM_STEP_GIVE,           /* the cell, already made, is the gradient of input `input` */
     VRAM_STEP_GIVE_VIEW,      /* the same, but a view: two of them are added into a third tensor, not into one of them */
     VRAM_STEP_PASS,           /* the gradient of the output is that of the input */
@@ -88,6 +89,7 @@ vram_cell vram_op_linear_4bit(vram_tape *t, vram_cell x, vram_size weight, bool 
 vram_cell vram_op_matmul(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vram_what what);
 vram_cell vram_op_add(vram_tape *t, vram_cell a, vram_cell b, vram_what what);
 vram_cell vram_op_mul(vram_tape *t, vram_cell a, vram_cell b, vram_what what);
+vram_cell vram_op_mul_wide(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vram_what what); /* of broadcast tensors */
 vram_cell vram_op_mul_rows(vram_tape *t, vram_cell x, vram_cell rows, vram_what what);   /* one number a row */
 vram_cell vram_op_mul_weight(vram_tape *t, vram_cell weight, vram_cell x, vram_what what); /* a vector of parameters */
 vram_cell vram_op_constant(vram_tape *t, vram_cell x, int width, vram_what what);        /* times or plus something without a gradient */
@@ -106,6 +108,7 @@ void vram_op_split(vram_tape *t, vram_cell x, int parts, const vram_size size[],
 vram_cell vram_op_transposed(vram_tape *t, vram_cell x);                                 /* a view whose gradient is copied back in order */
 vram_cell vram_op_copy(vram_tape *t, vram_cell x, vram_size size, vram_what what);       /* contiguous(); the gradient is a view */
 vram_cell vram_op_join(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vram_what what);
+vram_cell vram_op_join_all(vram_tape *t, int ins, const vram_cell in[], vram_size out, vram_what what);
 vram_cell vram_op_repeat(vram_tape *t, vram_cell x, vram_size out, vram_what what);      /* the gradient is a sum */
 vram_cell vram_op_softmax(vram_tape *t, vram_cell x, vram_what what);
 vram_cell vram_op_dropout(vram_tape *t, vram_cell x, double p, vram_what what);
@@ -123,6 +126,11 @@ vram_cell vram_op_fused_norm(vram_tape *t, vram_cell x, vram_cell weight, vram_s
 vram_cell vram_op_fused_gate(vram_tape *t, vram_cell gate, vram_cell up, vram_what what);
 vram_cell vram_op_in_place(vram_tape *t, vram_cell x, vram_what what);
 vram_cell vram_op_cross_entropy(vram_tape *t, vram_cell logits, vram_cell labels);
+/* Of state-space mixers: a depthwise convolution, a triangular system, a loop over chunks that carries a state */
+vram_cell vram_op_convolution(vram_tape *t, vram_cell x, vram_cell weight, vram_cell bias, vram_size out, vram_what what);
+vram_cell vram_op_solve(vram_tape *t, vram_cell matrix, vram_cell right, vram_what what);
+typedef struct { vram_size state, states, part, parts; int parts_width; } vram_chunk_sizes; /* of one turn and of all */
+vram_cell vram_op_chunk_scan(vram_tape *t, vram_cell core, vram_cell state, int ins, const vram_cell in[], const vram_chunk_sizes *sizes, vram_what what);
 void vram_tape_mark(vram_tape *t);
 void vram_tape_leave(vram_tape *t);
 

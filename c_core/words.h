@@ -11,7 +11,7 @@
     X(LM_HEAD, "lm_head") X(OTHER_WEIGHTS, "other_weights") X(SCALES, "scales") X(ZERO_POINTS, "zero_points")            \
     X(GROUP_INDEX, "group_index") X(DOUBLE_QUANT, "double_quant") X(UNQUANTISED, "unquantised") X(PADDING, "padding")    \
     /* llama_graph.c */                                                                                                 \
-    X(STATE_ACTIVATIONS, "state_activations") X(COPIED_WEIGHTS, "copied_weights") X(GAPS, "gaps") X(CUDA_POOL, "cuda_pool") \
+    X(STATE_ACTIVATIONS, "state_activations") X(STATE_SCORES, "state_scores") X(STATE_DECAYS, "state_decays") X(CHUNK_STATES, "chunk_states") X(COPIED_WEIGHTS, "copied_weights") X(GAPS, "gaps") X(CUDA_POOL, "cuda_pool") \
     /* kv_cache.c */                                                                                                    \
     X(GLOBAL_LAYERS, "global_layers") X(WINDOW_LAYERS, "window_layers") X(LATENT, "latent") X(INDEX_KEYS, "index_keys") X(COMPRESSED, "compressed") \
     X(STATE, "state") X(CONV_STATE, "conv_state")                                                                       \

@@ -35,7 +35,7 @@ void family_zamba_state(reader *r, vram_state *s)
 }
 
 /* heads * head_dim is the inner width; keys and defaults by family */
-typedef struct { const char *heads, *head_dim, *state, *groups, *kernel; int64_t heads_d, head_dim_d, state_d, groups_d; } mamba2_keys;
+typedef struct { const char *heads, *head_dim, *state, *groups, *kernel; int64_t heads_d, head_dim_d, state_d, groups_d, chunk_d; } mamba2_keys;
 
 static void mamba2_common(reader *r, vram_state *s, const mamba2_keys *k)
 {
@@ -45,6 +45,7 @@ static void mamba2_common(reader *r, vram_state *s, const mamba2_keys *k)
     s->state = config_whole(r, k->state, k->state_d, 1, CONFIG_COUNT);
     s->groups = config_whole(r, k->groups, k->groups_d, 1, CONFIG_COUNT);
     s->conv_kernel = config_whole(r, k->kernel, 4, 1, CONFIG_COUNT);
+    s->chunk = config_whole(r, "mamba_chunk_size chunk_size", k->chunk_d, 1, CONFIG_COUNT);
     s->inner = s->heads * s->head_dim;
     s->gated_norm = true;
     s->in_bias = (r->on & ON_STATE_IN) != 0;
@@ -55,14 +56,14 @@ static void mamba2_common(reader *r, vram_state *s, const mamba2_keys *k)
 
 void family_mamba2_state(reader *r, vram_state *s)
 {
-    static const mamba2_keys keys = {"num_heads", "head_dim", "state_size", "n_groups", "conv_kernel", 128, 64, 128, 8};
+    static const mamba2_keys keys = {"num_heads", "head_dim", "state_size", "n_groups", "conv_kernel", 128, 64, 128, 8, 256};
     mamba2_common(r, s, &keys);
 }
 
 /* Bamba, Granite 4: the head is 64 wide, or "auto": expand * hidden / heads */
 void family_bamba_state(reader *r, vram_state *s)
 {
-    static const mamba2_keys keys = {"mamba_n_heads", "mamba_d_head", "mamba_d_state", "mamba_n_groups", "mamba_d_conv", 128, 64, 256, 1};
+    static const mamba2_keys keys = {"mamba_n_heads", "mamba_d_head", "mamba_d_state", "mamba_n_groups", "mamba_d_conv", 128, 64, 256, 1, 256};
     mamba2_keys k = keys;
     double inner = config_real(r, "mamba_expand", 2, 0.001, 1024) * (double)r->model->hidden;
     bool automatic = strcmp(config_text(r, "mamba_d_head"), "auto") == 0;
@@ -75,7 +76,7 @@ void family_bamba_state(reader *r, vram_state *s)
 /* Falcon-H1: mamba_d_ssm, null for expand * hidden; a gated norm only when asked for */
 void family_falcon_h1_state(reader *r, vram_state *s)
 {
-    static const mamba2_keys keys = {"mamba_n_heads", "mamba_d_head", "mamba_d_state", "mamba_n_groups", "mamba_d_conv", 128, 8, 256, 1};
+    static const mamba2_keys keys = {"mamba_n_heads", "mamba_d_head", "mamba_d_state", "mamba_n_groups", "mamba_d_conv", 128, 8, 256, 1, 256};
     mamba2_keys k = keys;
     int64_t wide = (int64_t)(config_real(r, "mamba_expand", 2, 0.001, 1024) * (double)r->model->hidden);
     int64_t inner = config_is_null(r, "mamba_d_ssm") ? wide : config_whole(r, "mamba_d_ssm", 1024, 1, CONFIG_WIDEST);
@@ -89,7 +90,7 @@ void family_falcon_h1_state(reader *r, vram_state *s)
 
 void family_nemotron_h_state(reader *r, vram_state *s)
 {
-    static const mamba2_keys keys = {"mamba_num_heads", "mamba_head_dim", "ssm_state_size", "mamba_n_groups n_groups", "mamba_d_conv conv_kernel", 128, 64, 128, 8};
+    static const mamba2_keys keys = {"mamba_num_heads", "mamba_head_dim", "ssm_state_size", "mamba_n_groups n_groups", "mamba_d_conv conv_kernel", 128, 64, 128, 8, 128};
     mamba2_common(r, s, &keys);
     s->state_fp32 = strcmp(config_text(r, "mamba_ssm_cache_dtype"), "") == 0 || s->state_fp32;
 }
@@ -97,7 +98,7 @@ void family_nemotron_h_state(reader *r, vram_state *s)
 /* Zamba 2: heads share expand * hidden */
 void family_zamba2_state(reader *r, vram_state *s)
 {
-    static const mamba2_keys keys = {"n_mamba_heads", "", "mamba_d_state", "mamba_ngroups", "mamba_d_conv", 8, 1, 64, 1};
+    static const mamba2_keys keys = {"n_mamba_heads", "", "mamba_d_state", "mamba_ngroups", "mamba_d_conv", 8, 1, 64, 1, 256};
     mamba2_common(r, s, &keys);
     s->inner = (int64_t)(config_real(r, "mamba_expand", 2, 0.001, 1024) * (double)r->model->hidden);
     s->head_dim = s->inner / s->heads;

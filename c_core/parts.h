@@ -1,0 +1,47 @@
+/* parts.h -- with what the programs of a block are written: block.c has the parts that all families share, mixers.c the state-space mixers. */
+#ifndef VRAM_PARTS_H
+#define VRAM_PARTS_H
+
+#include "block.h"
+
+/* How a family writes what all have: a row each, below */
+typedef enum { NORM_LLAMA, NORM_GEMMA, NORM_OLMO } norm_style;      /* weight * x.to(type); (x * (1 + weight)).to(type); (weight * x).to(type) */
+typedef enum { ACT_KERNEL, ACT_RELU, ACT_NEW_GELU } act_style;      /* one kernel that saves its input; one that saves its output; written out in PyTorch */
+typedef enum { QKV_SLICED, QKV_CHUNKED, QKV_SPLIT } qkv_style;      /* of one fused projection */
+typedef enum { TURN_WHOLE, TURN_JOINED } turn_style;                /* rotary on all of a head; on a part, joined with the rest */
+
+typedef struct {
+    const char *type;
+    norm_style norm;
+    act_style act;
+    qkv_style qkv;
+    turn_style turn;
+    bool act_second;           /* up * act(gate), not act(gate) * up */
+    bool scaled_embedding, scaled_residual, scaled_logits, scaled_query, scaled_state, capped_scores, capped_logits;
+    bool narrow_softmax;       /* of the scores as they are, not in fp32 */
+    bool two_tables;           /* windowed layers rotate by a table of their own */
+    bool two_norms;            /* parallel blocks with a norm each (GPT-NeoX) */
+} style;
+
+typedef struct {
+    const vram_pass *pass;
+    vram_tape *t;
+    const vram_layer *layer;
+    style style;
+    int kind;
+    vram_size hidden, rows;    /* b s h; b s */
+} block;
+
+#define SIZE(b, ...) vram_tape_size((b)->t, (int)(sizeof(((const vram_factor[]){__VA_ARGS__})) / sizeof(vram_factor)), (const vram_factor[]){__VA_ARGS__})
+#define ROWS(b) {VRAM_SYMBOL_MICRO_BATCH, (b)->pass->batch}, {VRAM_SYMBOL_SEQUENCE, (b)->pass->tokens}
+
+
+vram_size vram_part_wide(const block *b, vram_symbol symbol, double width);
+vram_cell vram_part_vector(const block *b, double length); /* a base model's weight that is no linear layer's */
+vram_cell vram_part_linear(const block *b, vram_cell x, const char *name, double rows, double columns, vram_size out, vram_what what);
+vram_cell vram_part_norm(const block *b, vram_cell x, vram_size rows, double width);
+
+bool vram_mixer_known(const vram_state *state); /* has a program of its own */
+vram_cell vram_mixer_write(const block *b, vram_cell x); /* mixers.c: the layer's state-space mixer */
+
+#endif
