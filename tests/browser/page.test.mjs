@@ -263,6 +263,33 @@ for (const [place, url, allowed] of places) {
     assert.equal(await page.evaluate(() => document.querySelector('.instant').getClientRects().length), 0) // columns again
   })
 
+  await on('what if: each change says what it does to the peak, in order, and a click does just that', async page => {
+    await open(page, url, '#v=1&task=training&model=qwen3-8b&gpu=a100-80gb&lang=en&unit=GB')
+    await page.waitForSelector('#whatif .whatif-row')
+    const look = () => page.evaluate(() => ({
+      peak: Number(document.querySelector('#sentence [data-bytes]').dataset.bytes),
+      rows: [...document.querySelectorAll('#whatif .whatif-row')].map(b => ({ change: b.dataset.change, bytes: Number(b.firstChild.dataset.bytes), cost: b.querySelector('.whatif-cost').textContent })),
+      none: [...document.querySelectorAll('#whatif .whatif-rest button')].map(b => b.dataset.change),
+    }))
+    const { peak, rows, none } = await look()
+    const changes = rows.map(r => r.change)
+    assert.deepEqual(rows.map(r => r.bytes), rows.map(r => r.bytes).sort((a, b) => a - b))
+    assert.ok(rows.some(r => r.bytes < 0) && rows.some(r => r.bytes > 0))
+    assert.ok(['sharded', 'training.method=lora', 'training.optimizer=adamw-8bit', 'training.attention=eager'].every(c => changes.includes(c)), changes.join())
+    assert.ok(![...changes, ...none].some(c => ['training.optimizer=adamw', 'training.method=full', 'training.loss=chunked'].includes(c))) // as it is; not modelled
+    for (const r of rows) assert.match(r.cost, /compute|slower|learn|network|casts/)
+    assert.match(rows.find(r => r.change === 'training.method=lora').cost, /^Then it fits.*The peak then: Backward/)
+    for (const change of ['training.optimizer=adamw-8bit', 'sharded']) {
+      const before = await look()
+      await page.evaluate(change => document.querySelector(`#whatif [data-change="${change}"]`).click(), change)
+      assert.equal((await look()).peak - before.peak, before.rows.find(r => r.change === change).bytes, change)
+      await page.waitForFunction(change => !document.querySelector(`#whatif [data-change="${change}"]`), { timeout: 5000 }, change)
+    }
+    assert.ok((await look()).peak < peak)
+    await turn(page, linkOf('kv-cache', {}, '&lang=en'))
+    assert.equal(await page.evaluate(() => document.getElementById('whatif-block').hidden), true)
+  })
+
   await on('a refused value is named beside its field, and the last good answer stays', async page => {
     await open(page, url, linkOf('kv-cache', {}, '&lang=en'))
     const before = (await harvest(page)).peak

@@ -3,7 +3,7 @@
 import { Chart, Filler, LineController, LineElement, LinearScale, PointElement, Tooltip } from 'chart.js';
 import { css, hatch, lineOfCard, scaleOf } from './chart.js';
 import { el, keyed, setAttr, setText } from './dom.js';
-import { ui, word } from './i18n.js';
+import { sentences, ui, word } from './i18n.js';
 import { colourOf } from './palette.js';
 import { CONTEXT, groups } from './reading.js';
 import { bytes } from './units.js';
@@ -191,7 +191,7 @@ export function makeCurve(root, { onPhase, onComponent }) {
     });
     place();
     const at = told(spans.find((s) => s.phase === chosen) ?? spans[0]);
-    setText(note, `${ui(at.place ? 'instant_note_at' : 'instant_note', { phase: word('phase', chosen), ...at })} ${ui(components.includes('activations') ? 'curve_note' : 'curve_note_rest')}`);
+    setText(note, sentences(ui(at.place ? 'instant_note_at' : 'instant_note', { phase: word('phase', chosen), ...at }), ui(components.includes('activations') ? 'curve_note' : 'curve_note_rest')));
     setAttr(canvas, 'aria-label', ui('curve_aria', {
       list: spans.map((s) => `${word('phase', s.phase)} ${bytes(total(highest(s.points)), unit)}`).join(', '),
       phase: word('phase', top.point.phase), place: placeText(top.point, layers) || word('phase', top.point.phase), n: bytes(total(top.point), unit),

@@ -41,5 +41,8 @@ export function rich(section, id, vars) {
   return template.split(/(\{\w+\})/).filter(Boolean).map((part) => vars[part.slice(1, -1)] ?? part);
 }
 
+// Sentences in a row; Chinese needs no space between them.
+export const sentences = (...parts) => parts.filter(Boolean).join(lang === 'zh' ? '' : ' ');
+
 // A text that travels in both languages, as the scenarios' titles do.
 export const both = (text) => text?.[lang] ?? text?.en ?? '';

@@ -22,6 +22,7 @@ import { makeSlot, patchSlot } from './state.js';
 import { makeTimeline } from './timeline.js';
 import { THEMES, makeTools } from './tools.js';
 import { UNITS } from './units.js';
+import { makeWhatIf } from './whatif.js';
 import { errorText, noticeText } from './texts.js';
 
 const $ = (id) => document.getElementById(id);
@@ -145,6 +146,7 @@ export async function start({ wasm, presets, accuracy }) {
   const notes = makeNotes($('notes-block'));
   const limits = makeLimits($('limits'), { solve: (scenario) => core.solve(scenario), onPick: (path, value) => patch({ [path]: value }, true) });
   const log = makeLog($('log'));
+  const whatIf = makeWhatIf($('whatif'), { core, onPick: (changes) => patch(changes, true) });
   const rules = makeRules($('rules-block'));
   const right = makeAccuracy($('accuracy'), accuracy);
   const chapters = makeChapters($('chapters'), $('more'), { presets, linkOf: presetLink });
@@ -230,6 +232,7 @@ export async function start({ wasm, presets, accuracy }) {
       const price = (p) => core.estimate(variant(p)).peak ?? null;
       panel.update({ preset: slot.preset, price, isActive: (p) => same(slot.scenario, variant(p)), unit: unit() });
       compare.update(all);
+      whatIf.update({ scenario: slot.scenario, report: all.report, unit: unit(), error: slot.error });
       limits.update({ scenario: slot.scenario, unit: unit(), error: slot.error });
       rules.update(all);
       right.update();

@@ -1,0 +1,99 @@
+// What if: each lever of a training pulled alone. What it takes off the peak, what it costs in compute, where the peak then lies;
+// a click pulls it. The bytes are the core's; the costs are words.
+import { el, keyed, setAttr, setText, show } from './dom.js';
+import { sentences, ui, word } from './i18n.js';
+import { getPath, withPatch } from './paths.js';
+import { fieldLabel, valueWord } from './texts.js';
+import { bytesFull, difference } from './units.js';
+
+const REST = 150; // ms without a change before the core is asked
+const SHARDED = 8; // GPUs that share a model out, where the scenario has fewer
+const NOTHING = 0.0005; // of the peak: less is no change
+
+const LEVERS = {
+  'training.checkpointing': ['none', 'full'],
+  'training.precision': ['mixed', 'bf16', 'amp'],
+  'training.optimizer': ['adamw', 'adamw-8bit', 'lion', 'adafactor', 'sgd'],
+  'training.loss': ['full', 'fused', 'chunked'],
+  'training.attention': ['flash', 'eager'],
+  'training.method': ['full', 'lora'],
+};
+
+// An adapter's backward pass is as long as its forward pass, half of a full one: recomputing weighs more.
+const costOf = (path, value, now) => word('whatif', path, path === 'training.checkpointing' && now.training.method === 'lora' ? `${value}_lora` : value);
+const ownName = (path, value) => ui('whatif_name', { field: fieldLabel(path), value: valueWord(path, value) });
+
+export function makeWhatIf(root, { core, onPick }) {
+  const list = el('ul', { class: 'whatif' });
+  const rest = el('p', { class: 'whatif-rest' });
+  const note = el('p', { class: 'chart-note' });
+  root.append(list, rest, note);
+  let timer = 0;
+
+  // Every change that differs from what is: {key, name, cost, patch, bytes, phase, verdict}; what the core refuses or does not model is no offer.
+  function changesOf({ scenario, report }) {
+    const now = report.scenario;
+    const wanted = Object.fromEntries(Object.entries(LEVERS).map(([path, values]) => [path, values.filter((v) => v !== getPath(now, path))]));
+    const modelled = (patch, path) => !core.estimate(withPatch(scenario, patch)).notes?.some((n) => n.id === 'not_modelled' && n.path === path);
+    const single = Object.entries(core.options(scenario, wanted)).flatMap(([path, answers]) => answers
+      .filter((a) => !a.error && (path !== 'training.loss' || modelled({ [path]: a.value }, path)))
+      .map((a) => ({ key: `${path}=${a.value}`, name: () => ownName(path, a.value), cost: () => costOf(path, a.value, now), patch: { [path]: a.value }, bytes: a.bytes, phase: a.phase, verdict: a.verdict })));
+    return [...single, ...sharded(scenario, now)];
+  }
+
+  function sharded(scenario, now) {
+    if (now.parallel.zero === 3) return [];
+    const n = Math.max(SHARDED, now.parallel.data);
+    const { tensor, pipeline, context } = now.parallel;
+    const patch = { 'parallel.data': n, 'parallel.zero': 3, 'parallel.engine': 'fsdp2', gpus: n * tensor * pipeline * context };
+    const answer = core.estimate(withPatch(scenario, patch));
+    return answer.error ? [] : [{ key: 'sharded', name: () => ui('whatif_sharded', { n }), cost: () => word('whatif', 'sharded'), patch, bytes: answer.peak.bytes, phase: answer.peak.phase, verdict: answer.fits[0].verdict }];
+  }
+
+  function make(row) {
+    const button = el('button', { type: 'button', class: 'whatif-row', data: { change: row.key } },
+      el('span', { class: 'whatif-bytes' }), el('span', { class: 'whatif-name' }), el('span', { class: 'whatif-cost' }));
+    const node = el('li', {}, button);
+    button.addEventListener('click', () => onPick(node.row.patch));
+    return node;
+  }
+
+  return {
+    update({ scenario, report, unit, error }) {
+      clearTimeout(timer);
+      if (error) return; // the last answers stay
+      if (report.scenario.task === 'inference') { show(root.parentNode, false); return; }
+      timer = setTimeout(() => {
+        const { bytes: peak, phase } = report.peak;
+        const small = (r) => Math.abs(r.bytes - peak) < peak * NOTHING;
+        const rows = changesOf({ scenario, report }).sort((a, b) => a.bytes - b.bytes);
+        show(root.parentNode, rows.length > 0);
+        keyed(list, rows.filter((r) => !small(r)), (r) => r.key, make, (node, r) => {
+          const [amount, name, cost] = node.firstChild.children;
+          node.row = r;
+          setText(amount, difference(r.bytes - peak, unit));
+          setAttr(amount, 'title', bytesFull(Math.abs(r.bytes - peak)));
+          amount.dataset.bytes = r.bytes - peak;
+          amount.dataset.verdict = r.verdict;
+          setText(name, r.name());
+          const fits = r.verdict !== 'no' && report.fits[0].verdict === 'no';
+          setText(cost, sentences(fits && ui('whatif_fits'), r.cost(), r.phase !== phase && ui('whatif_moves', { phase: word('phase', r.phase) })));
+        });
+        const same = rows.filter(small);
+        show(rest, same.length > 0);
+        keyed(rest, [{ key: 'say' }, ...same], (r) => r.key, (r) => (r.key === 'say' ? el('span', {}) : smallButton(r)), (node, r) => {
+          node.row = r;
+          setText(node, r.key === 'say' ? ui('whatif_nothing', { phase: word('phase', phase) }) : r.name());
+          setAttr(node, 'title', r.cost?.() ?? null);
+        });
+        setText(note, ui('whatif_note'));
+      }, REST);
+    },
+  };
+
+  function smallButton(row) {
+    const button = el('button', { type: 'button', class: 'link-button', data: { change: row.key } });
+    button.addEventListener('click', () => onPick(button.row.patch));
+    return button;
+  }
+}
