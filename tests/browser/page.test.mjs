@@ -345,6 +345,28 @@ for (const [place, url, allowed] of places) {
     assert.equal((await harvest(page)).facts.params_total, '124,439,808')
   })
 
+  await on('the claim check: the lecture\'s claim, its answer, its changes opened, and a claim of one\'s own by the address', async page => {
+    await open(page, url, '#v=1&p=one-a100&view=claim&lang=en')
+    await page.waitForSelector('.claim-set')
+    assert.equal(await page.$eval('.claim-answer', n => n.dataset.verdict), 'only_if')
+    assert.match(await text(page, '.claim-total'), /140 GB > 84\.5 GB/)
+    assert.ok((await page.$$('.claim-set')).length >= 3)
+    assert.ok(await page.$eval('#form', n => !n.offsetParent), 'the form is still there')
+    await page.click('.claim-set .tool')
+    await page.waitForFunction(() => !location.hash.includes('view='))
+    assert.match(await page.evaluate(() => location.hash), /training\.optimizer=adamw-8bit/)
+    assert.notEqual(await page.$eval('#sentence', n => n.dataset.verdict), 'no')
+    await page.goBack()
+    await page.waitForSelector('.claim-set')
+    // said by hand
+    await page.select('.claim-sentence select', 'served')
+    await page.waitForFunction(() => document.querySelector('.claim-answer').dataset.verdict === 'possible')
+    assert.match(await page.evaluate(() => location.hash), /task=inference.*view=claim/)
+    await turn(page, '#v=1&task=training&model=llama-3.1-405b&gpu=rtx-4090&view=claim&lang=zh')
+    await page.waitForFunction(() => document.querySelector('.claim-answer').dataset.verdict === 'no')
+    assert.equal(await page.$$eval('.claim-set', n => n.length), 0)
+  })
+
   await on('works by keyboard: a row opens to its arithmetic', async page => {
     await open(page, url, linkOf('weights', {}, '&lang=en'))
     const tags = new Set()

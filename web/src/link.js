@@ -113,7 +113,7 @@ function readScenario(pairs, presets, index, notices) {
   return { preset: preset?.id ?? null, scenario };
 }
 
-// -> {list, ui, notices}. `ui` names the other keys that the page takes, each with its allowed values (empty: any).
+// -> {list, ui, notices}. `allowed` names the other keys that the page takes, each with its values or a pattern of them.
 export function readLink(hash, allowed, presets, index) {
   const notices = [];
   const ui = {};
@@ -124,7 +124,7 @@ export function readLink(hash, allowed, presets, index) {
     if (path === 'v') {
       if (Number(text) > LINK_VERSION) notices.push({ id: 'newer_link', key: text });
     } else if (Object.hasOwn(allowed, path)) {
-      if (allowed[path].includes(text)) ui[path] = text;
+      if (allowed[path].test ? allowed[path].test(text) : allowed[path].includes(text)) ui[path] = text;
       else notices.push({ id: 'bad_value', key: path, value: text });
     } else if (path.startsWith(SECOND)) second.push([keys.slice(1), text]);
     else first.push([keys, text]);

@@ -3,6 +3,7 @@ import { fillSentence, sentenceText, title } from './answer.js';
 import { makeAccuracy, makeFacts, makeNotes, makeRules } from './asides.js';
 import { makeCard } from './card.js';
 import { makeChapterPanel, makeChapters } from './chapters.js';
+import { makeClaim } from './claim.js';
 import { makeCompare } from './compare.js';
 import { openCore } from './core.js';
 import { placesOf } from './curve.js';
@@ -26,7 +27,7 @@ import { makeWhatIf } from './whatif.js';
 import { errorText, noticeText } from './texts.js';
 
 const $ = (id) => document.getElementById(id);
-const UI_KEYS = { lang: LANGS, theme: THEMES, unit: UNITS, embed: ['1'], chart: ['card', 'all'] };
+const UI_KEYS = { lang: LANGS, theme: THEMES, unit: UNITS, embed: ['1'], chart: ['card', 'all'], view: ['claim'] };
 const LANDING = 'one-a100'; // the scenario of a page opened without an address
 const SAY_AFTER = 700; // ms of quiet before the sentence is read out
 const SAME_ENTRY = 1000; // ms in which changes of one field are one entry of the history
@@ -43,7 +44,7 @@ export async function start({ wasm, presets, accuracy }) {
   let all = null; // what the parts of the result are made from
   let frame = 0;
   let phase = null;
-  let shown = { lang: null, theme: null, unit: null, embed: embedded ? '1' : null, chart: null }; // said by the address or a click
+  let shown = { lang: null, theme: null, unit: null, embed: embedded ? '1' : null, chart: null, view: null }; // said by the address or a click
 
   const lang = () => shown.lang ?? readStored('lang', LANGS) ?? preferredLang();
   const theme = () => shown.theme ?? readStored('theme', THEMES) ?? 'auto';
@@ -54,8 +55,8 @@ export async function start({ wasm, presets, accuracy }) {
   let open = false; // an entry of the history that typing is still changing
   let lastEntry = { path: null, at: 0 };
 
-  const linkOf = (list, extra = {}) => writeLink(list, { lang: shown.lang, theme: shown.theme, unit: shown.unit, ...extra }, presets, index);
-  const presetLink = (id) => linkOf([{ preset: id, scenario: presets.scenarios.find((s) => s.id === id).scenario }], { embed: embedded ? null : shown.embed });
+  const linkOf = (list, extra = {}) => writeLink(list, { lang: shown.lang, theme: shown.theme, unit: shown.unit, view: shown.view, ...extra }, presets, index);
+  const presetLink = (id) => linkOf([{ preset: id, scenario: presets.scenarios.find((s) => s.id === id).scenario }], { view: null, embed: embedded ? null : shown.embed });
   const here = (extra) => linkOf(slots, extra);
 
   function write(how) {
@@ -101,7 +102,7 @@ export async function start({ wasm, presets, accuracy }) {
 
   function openHash() {
     const read = readLink(location.hash, UI_KEYS, presets, index);
-    shown = { lang: null, theme: null, unit: null, chart: null, embed: embedded ? '1' : null, ...read.ui };
+    shown = { lang: null, theme: null, unit: null, chart: null, view: null, embed: embedded ? '1' : null, ...read.ui };
     if (!location.hash.replace(/^#/, '')) read.list = [firstSlot()];
     slots = read.list.map((s) => makeSlot(core, index, s, { repair: true }));
     notices = [...read.notices, ...slots.flatMap((s) => s.dropped.map((d) => ({ id: 'bad_value', key: d.path, value: d.value, error: d.error })))];
@@ -162,6 +163,12 @@ export async function start({ wasm, presets, accuracy }) {
       sayLater();
     },
   });
+  const claim = makeClaim($('claim'), {
+    presets, index, ask: (scenario) => core.claim(scenario),
+    linkOf: (c) => linkOf([{ preset: c.preset ?? null, scenario: c.scenario ?? baseOf(c) }], { view: 'claim' }),
+    onPatch: (changes) => patch(changes, true),
+    onOpen: (changes) => { shown.view = null; patch(changes, true); scrollTo(0, 0); },
+  });
   const pageAddress = () => location.href.replace(/[?#].*$/, '');
   const tools = makeTools($('tools'), {
     onUi: setUi,
@@ -180,9 +187,15 @@ export async function start({ wasm, presets, accuracy }) {
     const { report } = slot;
     const u = unit();
     const root = document.documentElement;
+    setAttr(root, 'data-view', shown.view);
+    for (const a of document.querySelectorAll('.views a')) {
+      setAttr(a, 'href', here({ view: a.dataset.view }));
+      setAttr(a, 'aria-current', a.dataset.view === (shown.view ?? '') ? 'page' : null);
+    }
+    show($('claim'), shown.view === 'claim');
     setAttr(root, 'data-theme', theme() === 'auto' ? null : theme());
     if (root.dataset.words !== getLang()) fillWords(root);
-    setAttr(document.querySelector('[data-home]'), 'href', linkOf([{ preset: null, scenario: {} }]));
+    setAttr(document.querySelector('[data-home]'), 'href', linkOf([{ preset: null, scenario: {} }], { view: null }));
     tools.update({ unit: u, theme: theme() });
     showNotices();
 
@@ -200,6 +213,7 @@ export async function start({ wasm, presets, accuracy }) {
       roles: report.entries.some((e) => e.role !== 'model' && e.component !== CONTEXT),
       quoted: presets.scenarios.find((s) => s.id === slot.preset)?.quoted,
     };
+    if (shown.view === 'claim') claim.update({ ...all, slot });
     card.update(all);
     ledger.update(all);
     facts.update(all);
