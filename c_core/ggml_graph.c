@@ -77,7 +77,7 @@ static bool give_back(ggml_pool *p, double offset, double bytes)
 
 /* ---------------------------------------------------------------------------------------------------------- tensors -- */
 
-static int home(const ggml_tensor *t) { return t->outside != GGML_NOT_OUTSIDE ? GGML_ON_HOST : t->made; }
+static int home(const ggml_tensor *t) { return t->outside >= GGML_OUTSIDE ? GGML_ON_HOST : t->outside == GGML_OUTSIDE_GPU ? GGML_ON_GPU : t->made; }
 
 static double room(const ggml_graph *g, const ggml_tensor *t, int side)
 {

@@ -28,9 +28,10 @@ typedef enum {
     GGML_ANYWHERE           /* as its neighbours: on the host only between two that are there */
 } ggml_place;
 
-/* What lies in host memory from the start */
+/* What has its memory elsewhere from the start: on the GPU a cache, in host memory .. */
 typedef enum {
     GGML_NOT_OUTSIDE,
+    GGML_OUTSIDE_GPU,
     GGML_OUTSIDE,           /* an input, a cache */
     GGML_OUTSIDE_WEIGHT,    /* a weight: each begins a split */
     GGML_OUTSIDE_FACTORS    /* one that is too small to say where an operation runs */
@@ -103,7 +104,7 @@ ggml_shape ggml_typed(double bytes_each, double width, double rows, double more)
 void ggml_graph_start(ggml_graph *graph);
 /* Gives an input its shape. Inputs lie in host memory; the GPU's copies are allocated at the start of the split that reads them first. */
 void ggml_graph_input(ggml_graph *graph, int input, ggml_shape shape);
-/* Something in host memory that the next operation reads */
+/* Something that the next operation reads and that has its memory elsewhere */
 int ggml_graph_outside(ggml_graph *graph, ggml_outside kind, double bytes);
 /* Leaves of the graph have memory before anything else: so many bytes of them, and one of them, used here, by its place among those. */
 void ggml_graph_leaves(ggml_graph *graph, double bytes);

@@ -2,6 +2,8 @@
  * build_attn_mha), src/models/deepseek2.cpp and deepseek32.cpp; ggml/src/ggml-cuda/fattn.cu (16-bit copies of quantised caches). */
 #include "llama_net.h"
 
+#include <string.h>
+
 typedef struct {
     int k_ids, v_ids, mask, k_rotation, v_rotation;
     double cells;           /* of one stream */
@@ -69,17 +71,52 @@ static int values_of(net *n, const vram_attention *a, const cache *c, int from)
     return n->b->flash || width == widest ? x : shaped(n, false, ggml_f32(widest, n->rows, 1), V(x)); /* without flash kernels all layers' V are as wide */
 }
 
+static bool kernel_reads(vram_format format) { return strcmp(vram_format_get(format)->id, "iq4_nl") != 0; }
+
+/* fattn.cu, ggml_cuda_get_best_fattn_kernel: types, and pairs of head sizes; the larger ones want several heads that share keys */
+bool llama_has_kernel(const llama_batch *b, const vram_attention *a)
+{
+    bool latent = a->type == VRAM_MIXER_MLA;
+    int64_t k = latent ? a->kv_lora_rank + a->qk_rope_head_dim : a->head_dim, v = latent ? a->kv_lora_rank : a->v_head_dim, share = latent ? a->heads : a->heads / a->kv_heads;
+    if (!kernel_reads(b->k_type) || !kernel_reads(b->v_type)) return false;
+    switch (k) {
+    case 40: case 64: case 72: case 80: case 96: case 112: case 128: case 256: return v == k;
+    case 192: return v == 128 && share % 8 == 0;
+    case 320: return v == 256 && share % 32 == 0;
+    case 512: return v == 512 && share > 1;
+    case 576: return v == 512 && share > 1;
+    default: return false;
+    }
+}
+
+/* Without a kernel the host attends. */
+static int attended(net *n, const vram_attention *a, int o)
+{
+    if (!llama_has_kernel(n->b, a)) ggml_graph_place(n->g, GGML_ON_HOST);
+    return o;
+}
+
 /* Caches of another type than fp16 are copied to 16 bit for the flash kernels, into the room behind the result */
 static double flash_copies(const net *n, double cells, double k_width, double v_width)
 {
     double streams = n->b->streams, bytes = 0;
-    if (n->b->k_type != VRAM_FORMAT_FP16) bytes += vram_round_up(2 * cells * streams * k_width, 128);
-    if (n->b->v_type != VRAM_FORMAT_FP16 && v_width > 0) bytes += vram_round_up(2 * cells * streams * v_width, 128);
+    if (n->b->k_type != VRAM_FORMAT_FP16 && n->b->k_type != VRAM_FORMAT_FP32) bytes += vram_round_up(2 * cells * streams * k_width, 128);
+    if (n->b->v_type != VRAM_FORMAT_FP16 && n->b->v_type != VRAM_FORMAT_FP32 && v_width > 0) bytes += vram_round_up(2 * cells * streams * v_width, 128);
     return bytes;
 }
 
 /* A layer in host memory keeps its cache there: keys and values are copied whole */
-static int cached(net *n, double bytes) { return outside(n, VRAM_WHAT_CACHE_COPY, GGML_OUTSIDE, bytes); }
+static int cached(net *n, double bytes)
+{
+    if (on_host(n) || !n->no_kernel) return outside(n, VRAM_WHAT_CACHE_COPY, GGML_OUTSIDE, bytes);
+    return ggml_graph_outside(n->g, GGML_OUTSIDE_GPU, bytes);
+}
+
+/* fp32 is brought to 16 bit by an operation of its own */
+static int halved(net *n, vram_format type, int from, double numbers)
+{
+    return type == VRAM_FORMAT_FP32 ? ggml_graph_op(n->g, false, ggml_typed(2, numbers, n->b->streams, 1), SOURCES(from)) : from;
+}
 
 static int cached_heads(net *n, vram_format type, double cells, double heads, double head_dim)
 {
@@ -105,9 +142,11 @@ static int attend(net *n, const vram_attention *a, const cache *c, int q)
     int keys = cached_heads(n, n->b->k_type, c->cells, kv, (double)a->head_dim), values = cached_heads(n, n->b->v_type, c->cells, kv, v);
     int sinks = a->sinks ? vector_of(n, heads) : GGML_NONE;
     if (n->b->flash) {
+        keys = halved(n, n->b->k_type, keys, c->cells * kv * (double)a->head_dim);
+        values = halved(n, n->b->v_type, values, c->cells * kv * v);
         int o = with_sinks(n, a, ggml_graph_op(n->g, false, out, SOURCES(V(q), keys, values, c->mask, sinks)));
         n->g->tensor[o].work = flash_copies(n, c->cells, kv * (double)a->head_dim, kv * v);
-        return V(o);
+        return V(attended(n, a, o));
     }
     tag(n, VRAM_WHAT_ATTENTION_SCORES);
     int scores = ggml_graph_op(n->g, false, all, SOURCES(keys, V(q)));
@@ -226,7 +265,9 @@ static int latent_attention(net *n, const vram_attention *a, int x)
     if (n->b->flash) {
         int keys = cached_heads(n, n->b->k_type, c.cells, 1, rank + rope), values = cached_latent(n, a, c.cells);
         int mask = a->index_heads > 0 ? index_mask(n, a, &c, x, low) : c.mask;
-        int o = ggml_graph_op(n->g, false, ggml_f32(rank, h, n->rows), SOURCES(V(query), keys, values, mask));
+        keys = halved(n, n->b->k_type, keys, c.cells * (rank + rope));
+        values = halved(n, n->b->k_type, values, c.cells * rank);
+        int o = attended(n, a, ggml_graph_op(n->g, false, ggml_f32(rank, h, n->rows), SOURCES(V(query), keys, values, mask)));
         n->g->tensor[o].work = flash_copies(n, c.cells, rank + rope, 0);
         return V(shaped(n, false, ggml_f32(v, h, n->rows), V(heads_up(n, a, V(o)))));
     }

@@ -230,7 +230,7 @@ static void walk(net *n)
     n->leaf = 0;
     n->layer = 0;
     n->g->host_layers = on_host(n);
-    if (!on_host(n)) ggml_graph_allocate_inputs(n->g);
+    if (!on_host(n) && !n->no_kernel) ggml_graph_allocate_inputs(n->g);
     if (n->m->position == VRAM_POSITION_LEARNED) run(n, add(n, STREAM, LEARNED_POSITIONS), GGML_NONE);
     if (n->m->embedding_norm) run(n, norm_rows(n, STREAM), GGML_NONE);
     if (n->layer_input > 0) {
@@ -244,10 +244,10 @@ static void walk(net *n)
         n->carried_made = false;
         n->picked = GGML_NONE;
         n->g->host_layers = on_host(n);
-        n->g->last_split = n->layer + 1 == n->b->host_layers;
+        n->g->last_split = n->layer + 1 == n->b->host_layers && !n->no_kernel;
         int stream = l->parallel && l->attention.type != VRAM_MIXER_NONE ? parallel_layer(n, l) : plain_layer(n, l);
         run(n, stream, n->carried);
-        if (n->layer + 1 >= n->b->host_layers) ggml_graph_allocate_inputs(n->g);
+        if (n->layer + 1 >= n->b->host_layers && !n->no_kernel) ggml_graph_allocate_inputs(n->g);
     }
     n->g->host_layers = on_host(n);
     head(n, STREAM);
@@ -294,6 +294,7 @@ static double layer_input_width(const vram_model *m)
 static net start(ggml_graph *graph, const vram_model *model, const llama_batch *batch)
 {
     net n = {.g = graph, .m = model, .b = batch, .traits = traits_of(model), .two_caches = batch->two_caches, .hidden = (double)model->hidden, .layer_input = layer_input_width(model), .tokens = batch->tokens};
+    for (int i = 0; i < model->kinds; i++) n.no_kernel |= batch->flash && model->kind[i].attention.type != VRAM_MIXER_NONE && !llama_has_kernel(batch, &model->kind[i].attention);
     ggml_graph_start(graph);
     tag(&n, VRAM_WHAT_HIDDEN_STATES);
     ggml_graph_input(graph, STREAM, ggml_f32(n.hidden, n.tokens, 1));

@@ -52,6 +52,7 @@ typedef struct {
     const llama_batch *b;
     unsigned traits;
     bool two_caches;        /* windowed layers have their own */
+    bool no_kernel;         /* some layer's heads or types are such that CUDA has no flash kernel for them: the host computes its attention */
     double hidden;
     double layer_input;     /* numbers that every layer reads of a table of its own (Gemma 4 E); 0: none */
     double tokens;          /* of the micro-batch */
@@ -201,6 +202,7 @@ static inline void pick_early(net *n)
 int llama_heads(net *n, const vram_attention *a, int x);
 int llama_project(net *n, const vram_attention *a, int heads);
 bool llama_windowed(const net *n, const vram_attention *a);
+bool llama_has_kernel(const llama_batch *b, const vram_attention *a);
 double llama_widest_values(const vram_model *m);
 
 typedef struct { int in, conv, scan; } mamba2_parts;

@@ -112,6 +112,19 @@ TEST(llama_graphs, "llama.cpp: compute buffers of many families, with all layers
         {"deepseek-v2-lite", 8192, 512, 1, true, 1, "fp16", false, true, 13, 449316736},
         {"qwen3-8b", 32768, 512, 4, true, 4, "q8_0", false, false, 18, 247549440},
         {"llama-3.2-1b", 8192, 512, 1, true, 1, "fp16", false, true, 8, 104859776},
+        {"lfm2-1.2b", 8192, 512, 1, true, 512, "fp16", false, true, 8, 209717504},
+        {"mamba-2.8b-hf", 8192, 512, 1, true, 1, "fp16", false, true, 32, 83947520},
+        {"qwen3.5-9b", 8192, 512, 1, false, 1, "fp16", false, true, 16, 411041792},
+        {"granite-4.0-h-tiny", 32768, 512, 4, true, 4, "q8_0", false, false, 20, 173306880},
+        {"gemma-4-26b-a4b-it", 8192, 512, 1, true, 1, "fp16", false, true, 30, 1063783424},
+        {"llama-3.1-8b", 32768, 512, 1, true, 1, "iq4_nl", false, true, -1, 104949760},
+        {"llama-3.1-8b", 32768, 512, 1, true, 1, "fp32", false, true, -1, 201336960},
+        {"nemotron-4-340b-instruct", 32768, 512, 1, true, 1, "q8_0", false, true, -1, 226535424},
+        {"internlm2-7b", 8192, 512, 1, true, 1, "fp16", false, true, -1, 121645184},
+        {"qwen2.5-7b", 100, 512, 1, true, 1, "fp16", false, true, -1, 27087232},
+        {"qwen3.5-27b", 262144, 512, 1, true, 1, "fp16", false, true, -1, 396378368},
+        {"qwen3.5-27b", 262144, 512, 1, true, 1, "q4_0", false, true, -1, 1426358528},
+        {"deepseek-v2-lite", 32768, 1024, 1, false, 1, "fp16", false, true, -1, 2408353920},
     };
     vram_json *json = vram_json_open(vram_presets, vram_presets_bytes);
     for (int i = 0; i < COUNT(cases); i++) {
