@@ -290,6 +290,29 @@ for (const [place, url, allowed] of places) {
     assert.equal(await page.evaluate(() => document.getElementById('whatif-block').hidden), true)
   })
 
+  await on('rules of thumb: the differences lead from the rule to the ledger, and their reasons are this scenario’s', async page => {
+    const of = async hash => {
+      await open(page, url, `#v=1&task=training&lang=en&unit=GB&${hash}`)
+      await page.waitForSelector('.rule')
+      return page.evaluate(() => Object.fromEntries([...document.querySelectorAll('.rule')].map(r => [/34·s|5·a·s|Sixteen/.exec(r.querySelector('.rule-name').textContent)[0], {
+        rule: Number(r.querySelector('.rule-bytes').dataset.bytes), why: r.querySelector('.rule-why').textContent, off: [...r.querySelectorAll('.rule-off')].reduce((n, o) => n + Number(o.dataset.bytes), 0),
+        lines: [...r.querySelectorAll('.rule-lines li')].map(l => l.textContent).join(' ') }])))
+    }
+    const [report] = batch([{ task: 'training', model: 'qwen3-8b' }]).map(l => JSON.parse(l))
+    const activations = report.entries.filter(e => e.component === 'activations' && e.phases.includes('backward')).reduce((n, e) => n + e.bytes, 0)
+    const plain = await of('model=qwen3-8b')
+    assert.match(plain.Sixteen.why, /agrees: 131 GB/)
+    assert.ok(Math.abs(plain['34·s'].rule + plain['34·s'].off - activations) < activations * 0.03)
+    assert.match(plain['34·s'].lines, /fp32 copy of each input.*gated MLP keeps 4 tensors, 12,288 wide.*8 heads of keys and values for 32.*without dropout/)
+    assert.match(plain['5·a·s'].lines, /never writes them down/)
+    const gpt = await of('model=gpt2&training.attention=eager&training.optimizer=adamw-8bit&training.precision=bf16')
+    assert.match(gpt.Sixteen.lines, /a byte each.*no separate copy/)
+    assert.doesNotMatch(gpt['34·s'].lines, /gated|without dropout|fp32/)
+    assert.match(gpt['5·a·s'].why, /agrees/)
+    assert.match((await of('model=qwen3-8b&training.checkpointing=full'))['34·s'].lines, /only each layer’s input/)
+    assert.match((await of('model=qwen3-8b&training.method=lora'))['34·s'].lines, /adapter keeps its input/)
+  })
+
   await on('a refused value is named beside its field, and the last good answer stays', async page => {
     await open(page, url, linkOf('kv-cache', {}, '&lang=en'))
     const before = (await harvest(page)).peak

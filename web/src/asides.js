@@ -1,9 +1,7 @@
-// What stands beside the account: notes, rules of thumb and stated numbers, and how right the account is.
+// What stands beside the account: notes, the counts that are no bytes, and how right the account is.
 import { el, keyed, setAttr, setText, show } from './dom.js';
-import { symbolLine, valueLine } from './formula.js';
-import { both, has, ui, word } from './i18n.js';
+import { ui, word } from './i18n.js';
 import { bytes, bytesFull, count, parameters, percent } from './units.js';
-import { mostOf } from './reading.js';
 import { noteText } from './texts.js';
 
 // ---- notes, and the few counts that are not bytes
@@ -39,46 +37,6 @@ export function makeFacts(root) {
         setText(node.lastChild, text);
         setAttr(node.lastChild, 'title', title);
         node.dataset.fact = id;
-      });
-    },
-  };
-}
-
-// Which components a rule of thumb speaks of, so that ours can stand beside it.
-const RULE_OF = { sixteen_bytes_a_parameter: ['weights', 'gradients', 'master_weights', 'optimizer'], korthikanti_34sbh: ['activations'] };
-
-// ---- rules of thumb of the core, and numbers that a scenario quotes: beside the account, never in it
-export function makeRules(root) {
-  const list = el('div', { class: 'rules' });
-  root.append(list);
-
-  function make() {
-    const parts = { name: el('span', { class: 'rule-name' }), amount: el('span', { class: 'rule-bytes' }), work: el('div', { class: 'rule-work' }), why: el('p', { class: 'rule-why' }) };
-    const node = el('div', { class: 'rule' }, el('div', { class: 'rule-head' }, parts.name, parts.amount), parts.work, parts.why);
-    node.parts = parts;
-    return node;
-  }
-
-  return {
-    update({ report, quoted, unit }) {
-      const all = report.model.params_trainable === report.model.params_total; // with a frozen base the two do not speak of the same
-      const ours = (id) => (all && RULE_OF[id] ? mostOf(report, RULE_OF[id]) : undefined);
-      const rules = (report.rules_of_thumb ?? []).map((r) => ({
-        key: r.id, name: word('rule', r.id, 'label'), bytes: r.bytes, why: word('rule', r.id, 'why'),
-        work: r.formula ? `${symbolLine(r.formula)} = ${valueLine(r.formula)}` : '', ours: ours(r.id),
-      }));
-      const said = (quoted ?? []).map((q) => ({ key: `quoted ${q.id}`, name: both(q.text), bytes: q.bytes, why: has('quoted', q.id) ? word('quoted', q.id) : '', work: '' }));
-      const rows = [...said, ...rules];
-      show(root, rows.length > 0);
-      keyed(list, rows, (r) => r.key, make, (node, r) => {
-        setText(node.parts.name, r.name);
-        setText(node.parts.amount, bytes(r.bytes, unit));
-        setAttr(node.parts.amount, 'title', bytesFull(r.bytes));
-        node.parts.amount.dataset.bytes = r.bytes;
-        setText(node.parts.work, r.work);
-        show(node.parts.work, r.work !== '');
-        setText(node.parts.why, [r.why, r.ours === undefined ? '' : ui('rule_ours', { n: bytes(r.ours, unit) })].filter(Boolean).join(' '));
-        show(node.parts.why, node.parts.why.textContent !== '');
       });
     },
   };

@@ -1,6 +1,6 @@
 // Patch, normalise, compute, render. The state is a list of one or two scenarios and how they are shown.
 import { fillSentence, sentenceText, title } from './answer.js';
-import { makeAccuracy, makeFacts, makeNotes, makeRules } from './asides.js';
+import { makeAccuracy, makeFacts, makeNotes } from './asides.js';
 import { makeCard } from './card.js';
 import { makeChapterPanel, makeChapters } from './chapters.js';
 import { makeClaim } from './claim.js';
@@ -19,6 +19,7 @@ import { makeLog } from './log.js';
 import { getPath, isTree, leaves, same, withPatch } from './paths.js';
 import { readStored, store } from './stored.js';
 import { CONTEXT } from './reading.js';
+import { makeRules } from './rules.js';
 import { makeSlot, patchSlot } from './state.js';
 import { makeTimeline } from './timeline.js';
 import { THEMES, makeTools } from './tools.js';

@@ -28,10 +28,6 @@ export function mainKind(entries) {
 
 export const kindsOf = (entries) => [...new Set(entries.map((e) => e.kind))];
 
-// The most that some components hold together in any phase.
-export const mostOf = (report, components) =>
-  Math.max(...report.phases.map((p) => sum(alive(report, p.id).filter((e) => components.includes(e.component)))));
-
 // The peak without the context: `usable` has already given that away.
 export function need(report) {
   return report.peak.bytes - sum(alive(report, report.peak.phase).filter((e) => e.component === CONTEXT));
