@@ -180,6 +180,7 @@ typedef struct { double channels, numbers, conv_channels; } vram_state_shape; /*
 vram_cache_rules vram_cache_rules_plain(const vram_scenario *scenario, const vram_model *model, vram_role role, double sequences, double tokens, unsigned phases);
 void vram_cache_entries(const vram_model *model, const vram_cache_rules *rules, vram_report *report);
 vram_state_shape vram_state_size(const vram_state *state);
+int vram_last_global_kind(const vram_model *model);           /* of the last layer that sees all tokens; -1: none */
 double vram_kv_heads_on_rank(double kv_heads, double ranks); /* max(1, ceil(K / t)) */
 double vram_compute_bytes(const vram_scenario *scenario);    /* a number in the type that the engine computes in: 4 for fp32 weights, else 2 */
 bool vram_llama_cpp_ignores_windows(const vram_model *model); /* kv_cache.c: phi3, mistral, qwen2 have every layer whole there */
@@ -221,6 +222,7 @@ void vram_engine_vllm(const vram_scenario *scenario, vram_report *report);      
 double vram_sequences_on_gpu(const vram_scenario *scenario);                        /* of `batch`, on one replica */
 double vram_pool_budget(const vram_scenario *scenario, const vram_gpu *gpu);        /* bytes of a card that the engine's settings give to weights, buffers and pool */
 double vram_pool_sequences(const vram_pool *pool, double budget);                   /* that run at once on a card with this budget */
+void vram_pool_note(const vram_scenario *scenario, const char *path, vram_report *report); /* says when more sequences are asked for than the engine runs */
 double vram_sglang_share(const vram_scenario *scenario, const vram_gpu *gpu);       /* mem_fraction_static */
 void vram_engine_transformers(const vram_scenario *scenario, vram_report *report);  /* engine_transformers.c: generate() */
 void vram_engine_sglang(const vram_scenario *scenario, vram_report *report);        /* engine_sglang.c */

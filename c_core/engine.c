@@ -16,6 +16,12 @@ double vram_pool_sequences(const vram_pool *p, double budget)
     return room < 0 ? 0 : vram_min(p->sequences_limit, 1 + (p->sequence_bytes > 0 ? vram_floor_div(room, p->sequence_bytes) : p->sequences_limit));
 }
 
+void vram_pool_note(const vram_scenario *s, const char *path, vram_report *report)
+{
+    double sequences = vram_sequences_on_gpu(s);
+    if (sequences > report->pool.sequences_limit) vram_note_add(report, VRAM_NOTE_SEQUENCES_LIMIT, path, 2, (const double[]){sequences, report->pool.sequences_limit});
+}
+
 double vram_sequences_on_gpu(const vram_scenario *s) { return vram_ceil_div((double)s->batch, (double)s->parallel.data); }
 
 static void bare(const vram_scenario *s, vram_report *report)

@@ -86,10 +86,12 @@ static cell cell_of(const vram_scenario *s)
     const vram_model *m = &s->model;
     double k = vram_format_bytes(s->kv_cache_k >= 0 ? s->kv_cache_k : s->kv_cache), v = vram_format_bytes(s->kv_cache_v >= 0 ? s->kv_cache_v : s->kv_cache), ranks = (double)s->parallel.tensor;
     cell c = {0};
-    int64_t layers = (int64_t)vram_ceil_div((double)m->layers, (double)s->parallel.pipeline);
-    for (int64_t i = 0; i < layers; i++) {
-        const vram_attention *a = &m->kind[m->layer_kind[i]].attention;
-        const vram_state *x = &m->kind[m->layer_kind[i]].state;
+    int64_t layers = (int64_t)vram_ceil_div((double)m->layers, (double)s->parallel.pipeline), guessing = (int64_t)vram_mtp_layers(s, m);
+    int last = vram_last_global_kind(m);
+    for (int64_t i = 0; i < layers + (last >= 0 ? guessing : 0); i++) {
+        int kind = i < layers ? m->layer_kind[i] : last;
+        const vram_attention *a = &m->kind[kind].attention;
+        const vram_state *x = &m->kind[kind].state;
         double heads = vram_kv_heads_on_rank((double)a->kv_heads, ranks), key = 0, value = 0;
         if (a->type == VRAM_MIXER_MLA) key = (double)(a->kv_lora_rank + a->qk_rope_head_dim) * k;
         else if (a->type == VRAM_MIXER_SOFTMAX && !a->shares_cache) key = heads * (double)a->head_dim * k, value = heads * (double)a->v_head_dim * v;
@@ -130,6 +132,7 @@ static void capacity(const vram_scenario *s, double held, vram_report *report)
     pool->sequence_bytes = vram_max(pool->sequence_bytes, states_each(&s->model) * c.state * (1 + STATE_RATIO) / STATE_RATIO);
     pool->first_bytes = pool->sequence_bytes + c.state * 2 * (1 + STATE_RATIO) / STATE_RATIO;
     pool->sequences = vram_pool_sequences(pool, budget);
+    vram_pool_note(s, "batch", report);
 }
 
 /* What the sequences take of the pools */

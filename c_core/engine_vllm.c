@@ -442,20 +442,22 @@ static double page_token(const vllm *v, const vram_attention *a)
     return vram_kv_heads_on_rank((double)a->kv_heads, v->ranks) * (double)(a->head_dim + a->v_head_dim) * k;
 }
 
-/* mamba_utils.py: kernel - 1 columns of the convolution, and the state */
+/* mamba_utils.py: kernel - 1 columns of the convolution, one more for each token that is guessed, and the state */
 static double page_state(const vllm *v, const vram_state *x)
 {
     vram_state_shape shape = vram_state_size(x);
-    return vram_ceil_div(shape.conv_channels, v->ranks) * vram_max(0, (double)x->conv_kernel - 1) * v->b +
+    return vram_ceil_div(shape.conv_channels, v->ranks) * (x->conv_kernel > 0 ? (double)x->conv_kernel - 1 + (double)v->s->speculative.mtp_tokens : 0) * v->b +
            vram_ceil_div(shape.channels, v->ranks) * shape.numbers * (x->state_fp32 || x->type == VRAM_STATE_KDA ? 4 : v->b);
 }
 
-/* Blocks of state a sequence holds: one, and with prefix caching the last checkpoint, and one more where the kernel exports states within a prefill. */
+/* Blocks of state a sequence holds: one, and with prefix caching the last checkpoint, and one more where the kernel exports states within a prefill;
+ * one for each token that is guessed, to go back to. */
 static double state_blocks(const vllm *v, const vram_state *x, bool hybrid)
 {
+    double guessed = (double)v->s->speculative.mtp_tokens;
     bool hopper = v->s->gpu.compute_capability >= 9;
-    if (!hybrid) return 1;
-    return x->type == VRAM_STATE_MAMBA2 || (x->type == VRAM_STATE_GATED_DELTA && hopper) ? 3 : 2;
+    if (!hybrid) return 1 + guessed;
+    return guessed + (x->type == VRAM_STATE_MAMBA2 || (x->type == VRAM_STATE_GATED_DELTA && hopper) ? 3 : 2);
 }
 
 static void count_layer(pool *p, double page, double tokens, double window, bool chunk, double states)
@@ -504,6 +506,8 @@ static void fill_pool(const vllm *v, pool *p)
         }
         if (l->state.type != VRAM_STATE_NONE) count_layer(p, attends ? page_state(v, &l->state) : state_page, 0, 0, false, state_blocks(v, &l->state, attends));
     }
+    int last = vram_last_global_kind(v->m); /* a layer that guesses is one more of it */
+    for (int64_t i = 0; last >= 0 && i < (int64_t)vram_mtp_layers(v->s, v->m); i++) count_layer(p, page_token(v, &v->m->kind[last].attention) * p->block, p->block, 0, false, 0);
 }
 
 /* kv_cache_planning.py: pages of all kinds are made equal (more tokens a block, or padding); kinds are cut into groups of as many layers as the
@@ -713,4 +717,5 @@ void vram_engine_vllm(const vram_scenario *s, vram_report *report)
     report->pool.sequences_limit = (double)s->vllm.max_num_seqs;
     capacity(&v, &p, budget - report->pool.fixed_bytes, report);
     report->pool.sequences = vram_pool_sequences(&report->pool, budget);
+    vram_pool_note(s, "vllm.max_num_seqs", report);
 }

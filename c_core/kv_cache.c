@@ -31,7 +31,7 @@ static bool same_cache(const vram_attention *a, const vram_attention *b)
 }
 
 /* Kind of the last layer that sees all tokens: a multi-token-prediction layer is one more of it. -1: none. */
-static int last_global_kind(const vram_model *model)
+int vram_last_global_kind(const vram_model *model)
 {
     for (int64_t i = model->layers - 1; i >= 0; i--) {
         const vram_attention *a = &model->kind[model->layer_kind[i]].attention;
@@ -46,7 +46,7 @@ static double cached_layers(const vram_model *model, const vram_cache_rules *rul
     double layers = 0;
     for (int64_t i = rules->first_layer; i < rules->end_layer; i++)
         if (same_cache(&model->kind[model->layer_kind[i]].attention, &model->kind[kind].attention)) layers++;
-    int last = last_global_kind(model);
+    int last = vram_last_global_kind(model);
     if (rules->mtp_layers > 0 && last >= 0 && same_cache(&model->kind[last].attention, &model->kind[kind].attention)) layers += rules->mtp_layers;
     return layers;
 }

@@ -87,7 +87,7 @@
 
 /* what a note says */
 #define VRAM_NOTES(X)                                                                                                   \
-    X(CONTEXT_ABOVE_MAX, "context_above_max_position_embeddings") X(KV_HEADS_REPLICATED, "kv_heads_replicated")          \
+    X(CONTEXT_ABOVE_MAX, "context_above_max_position_embeddings") X(KV_HEADS_REPLICATED, "kv_heads_replicated") X(SEQUENCES_LIMIT, "batch_above_sequences_limit")          \
     X(UNKNOWN_MODEL_TYPE, "unknown_model_type_counted_as_llama") X(GPUS_BELOW_PRODUCT, "gpus_below_product")             \
     X(ENGINE_VERSION, "engine_version") X(LIBRARY_VERSIONS, "library_versions") X(LORA_TARGETS_NOTHING, "lora_targets_match_no_module")     \
     X(NOT_MODELLED, "not_modelled") X(NOT_READ, "not_read") X(GALORE_STATES, "galore_states_not_counted") X(LOMO_GRADIENTS, "lomo_gradients_counted") \

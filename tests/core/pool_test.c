@@ -114,3 +114,32 @@ TEST(pool_sglang, "pools: SGLang's share, its windows apart, its states")
     r = report_of("{\"engine\":\"sglang\",\"model\":\"deepseek-v3\",\"weights\":\"native\",\"context\":8192,\"gpu\":\"h200-sxm\",\"parallel\":{\"tensor\":8}}");
     CHECK(r && same(r->pool.k_bytes, (r->pool.tokens + 1) * 61 * 576 * 2) && r->pool.v_bytes < 0, "one latent buffer");
 }
+
+/* What other people's servers printed. Weights: vLLM 0.19 on H100 (address of VRAM_SOURCE_VLLM_LOGS) and 0.11 (llm-d-benchmark,
+ * config_explorer/empirical-vllm-memory-results.md), which did not yet round large tensors up. */
+TEST(pool_logs, "pools: weights on a rank, and pages, as logs have them")
+{
+    static const struct { const char *scenario; double gib; } cases[] = {
+        {"{\"engine\":\"vllm\",\"gpu\":\"h100-sxm\",\"model\":\"llama-3.1-8b\"}", 14.99},
+        {"{\"engine\":\"vllm\",\"gpu\":\"h100-sxm\",\"model\":\"llama-3.1-8b\",\"parallel\":{\"tensor\":2}}", 7.51},
+        {"{\"engine\":\"vllm\",\"gpu\":\"h100-sxm\",\"model\":\"llama-3.1-8b\",\"parallel\":{\"tensor\":4}}", 3.77},
+        {"{\"engine\":\"vllm\",\"gpu\":\"h100-sxm\",\"model\":\"llama-3.1-8b\",\"parallel\":{\"pipeline\":2}}", 7.51},
+        {"{\"engine\":\"vllm\",\"gpu\":\"h100-sxm\",\"model\":\"llama-3.1-8b\",\"parallel\":{\"pipeline\":4}}", 4.26},
+        {"{\"engine\":\"vllm\",\"gpu\":\"h100-sxm\",\"model\":\"llama-3.1-8b\",\"weights\":\"fp8-dynamic\"}", 8.49},
+        {"{\"engine\":\"vllm\",\"gpu\":\"h100-sxm\",\"model\":\"qwen3-32b\"}", 61.03},
+        {"{\"engine\":\"vllm\",\"gpu\":\"h100-sxm\",\"model\":\"qwen3-0.6b\"}", 1.12},
+        {"{\"engine\":\"vllm\",\"gpu\":\"h100-sxm\",\"model\":\"gpt-oss-20b\",\"weights\":\"native\"}", 13.47},
+        {"{\"engine\":\"vllm\",\"gpu\":\"h100-sxm\",\"model\":\"gpt-oss-120b\",\"weights\":\"native\"}", 64.38},
+    };
+    for (int i = 0; i < COUNT(cases); i++) {
+        const vram_report *r = report_of(cases[i].scenario);
+        double gib = r ? (r->pool.model_bytes - bytes_of(r, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALLOCATOR_ROUNDING)) / 1073741824 : 0;
+        CHECK(gib > cases[i].gib * 0.997 - 0.005 && gib < cases[i].gib * 1.003 + 0.005, "%s: %.3f GiB, not %.2f", cases[i].scenario, gib, cases[i].gib);
+    }
+    /* https://github.com/noonghunna/club-3090/issues/1047: "attention block size to 1568 tokens", "mamba page size by 0.13%", one card, fp8 cache */
+    const vram_report *r = report_of("{\"engine\":\"vllm\",\"model\":\"qwen3.6-27b\",\"kv_cache\":\"fp8\",\"context\":15680,\"gpu\":\"rtx-a6000\"}");
+    CHECK(r && same(factor_of(r, VRAM_COMPONENT_KV_CACHE, VRAM_WHAT_GLOBAL_LAYERS, VRAM_SYMBOL_BLOCKS), 10) && same(factor_of(r, VRAM_COMPONENT_RECURRENT_STATE, VRAM_WHAT_STATE, VRAM_SYMBOL_BYTES), 1568 * 2048.), "1568 tokens of 2 KiB");
+    /* https://github.com/noonghunna/club-3090/pull/594: "Add 3 padding layers, may waste at most 6.25%": 48 states beside 16 + 1 that guesses */
+    r = report_of("{\"engine\":\"vllm\",\"model\":\"qwen3.6-27b\",\"speculative\":{\"mtp_tokens\":3},\"context\":8192,\"gpu\":\"rtx-3090\"}");
+    CHECK(r && same(factor_of(r, VRAM_COMPONENT_RECURRENT_STATE, VRAM_WHAT_STATE, VRAM_SYMBOL_LAYERS), 17) && same(factor_of(r, VRAM_COMPONENT_RECURRENT_STATE, VRAM_WHAT_STATE, VRAM_SYMBOL_GROUPS), 3), "three groups of 17");
+}
