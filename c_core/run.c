@@ -117,13 +117,15 @@ int vram_run_last_saving(const vram_tape *t)
 void vram_run_recompute(const vram_tape *t, vram_run *r)
 {
     int last = vram_run_last_saving(t);
+    uint64_t before[VRAM_TAPE_WORDS]; /* gradients of what saves nothing, behind the last that does */
     if (last < 0) return;
+    memcpy(before, r->live, sizeof before);
     vram_run_forward(t, r, 0, last, true);
     if (t->op[last].saves_output) run_steps(t, r, t->op[last].forward, t->op[last].backward, true);
     save_all(t, r, &t->op[last]);
     for (int i = last; i < t->ops; i++) /* the names go with the stack */
         for (vram_cell c = r->dying[i]; c >= 0; c = r->next[c])
-            if (r->holders[c] > 0) vram_run_release(t, r, c);
+            if (r->holders[c] > 0 && (c == t->input || !vram_run_in(before, c))) vram_run_release(t, r, c);
     vram_run_forget(t, r);
 }
 
