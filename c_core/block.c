@@ -421,9 +421,19 @@ static vram_cell activation(const block *b, vram_cell x)
     return vram_op_unary(b->t, x, !output, output, 0, VRAM_WHAT_ACTIVATION);
 }
 
+/* One kernel for act(gate) * up? Liger has it for every model. What runs on flash attention's own package (Unsloth's kernels, as they are or
+ * in fms-acceleration; torchtitan's and torchtune's blocks) fuses norms and rotations, and the MLP only where each of its layers has an
+ * adapter. Source: unsloth/models/llama.py (patch_peft_model); fms_acceleration_foak/models/llama.py (trigger_fused_ops) */
+static bool fused_gate(const block *b)
+{
+    const vram_names *n = &b->pass->model->names;
+    if (!fused_kernels(b) || b->pass->scenario->training.attention != VRAM_ATTENTION_FLASH) return fused_kernels(b);
+    return adapter_rank(b, or_else(n->gate, "gate_proj")) > 0 && adapter_rank(b, or_else(n->up, "up_proj")) > 0 && adapter_rank(b, or_else(n->down, "down_proj")) > 0;
+}
+
 static vram_cell gated(const block *b, vram_cell gate, vram_cell up)
 {
-    if (fused_kernels(b)) return vram_op_fused_gate(b->t, gate, up, VRAM_WHAT_GATED);
+    if (fused_gate(b)) return vram_op_fused_gate(b->t, gate, up, VRAM_WHAT_GATED);
     vram_cell active = activation(b, gate);
     return b->style.act_second ? vram_op_mul(b->t, up, active, VRAM_WHAT_GATED) : vram_op_mul(b->t, active, up, VRAM_WHAT_GATED);
 }
@@ -442,7 +452,7 @@ static vram_cell dense(const block *b, vram_cell x, double f, bool fused, const 
         vram_cell both = linear(b, x, gate_up, 2 * f, h, SIZE(b, ROWS(b), {VRAM_SYMBOL_COPIES, 2}, {VRAM_SYMBOL_INTERMEDIATE, f}), VRAM_WHAT_GATE_UP), half[2];
         vram_op_split(t, both, 2, (const vram_size[]){inner, inner}, half);
         product = gated(b, half[0], half[1]);
-    } else if (fused_kernels(b)) {
+    } else if (fused_gate(b)) {
         vram_cell gate = linear(b, x, or_else(n->gate, "gate_proj"), f, h, inner, VRAM_WHAT_GATE);
         product = vram_op_fused_gate(t, gate, linear(b, x, or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP), VRAM_WHAT_GATED);
     } else {
@@ -648,6 +658,14 @@ static vram_cell logits_of(const block *b, vram_cell last, vram_cell weight)
     return logits;
 }
 
+/* Unsloth's cross entropy, which goes with flash attention's package, came under transformers that made the logits fp32 under their own
+ * name and copied all positions but the last: two fp32 tensors, the second of which becomes its own gradient. Liger's of today copies
+ * labels, not logits. Source: transformers 4.45, models/llama/modeling_llama.py (forward); fms_acceleration_foak/kernels/unsloth/cross_entropy_loss.py */
+static bool shifts_logits(const vram_scenario *s)
+{
+    return s->training.loss == VRAM_LOSS_INPLACE && s->training.kernels == VRAM_KERNELS_FUSED && s->training.attention == VRAM_ATTENTION_FLASH;
+}
+
 void vram_block_head(const vram_pass *pass, vram_tape *t)
 {
     if (vram_is_megatron(pass->scenario, pass->model)) { vram_megatron_head(pass, t); return; }
@@ -664,6 +682,15 @@ void vram_block_head(const vram_pass *pass, vram_tape *t)
     vram_cell ids = vram_tape_outside(t, b.rows, 8, VRAM_WHAT_INPUT_IDS);
     vram_cell wide_logits = vram_op_cast(t, logits, 4, VRAM_WHAT_LOGITS_FP32);
     vram_cell labels = vram_op_constant(t, ids, 8, VRAM_WHAT_LABELS);
+    if (shifts_logits(pass->scenario)) {
+        vram_cell shifted = vram_op_copy(t, wide_logits, t->cell[wide_logits].shape, VRAM_WHAT_SHIFTED_LOGITS);
+        t->cell[shifted].component = VRAM_COMPONENT_LOGITS;
+        vram_op_cross_entropy_over(t, shifted, labels);
+        vram_tape_hold(t, wide_logits);
+        vram_tape_hold(t, last);
+        finish(&b, VRAM_NO_CELL);
+        return;
+    }
     if (pass->scenario->training.loss == VRAM_LOSS_INPLACE) vram_op_cross_entropy_over(t, wide_logits, labels);
     else vram_op_cross_entropy(t, wide_logits, labels);
     vram_tape_hold(t, last);
