@@ -117,6 +117,18 @@ static void flat_gradients(const vram_sharding *g, double elements, list *l)
     vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_FLAT_GRADIENTS, 1, elements, g->trained_width);
 }
 
+/* A unit without a trained parameter is resharded by a hook on the gradients of its inputs (_register_post_backward_reshard_only_hook,
+ * register_multi_grad_hook), whose closure holds the nodes of those inputs: tensor and gradient. Where a checkpoint runs the unit, not the
+ * unit the checkpoint (transformers before 4.53), the inputs are leaves, and both stay until backward is over for all. The gradient of the
+ * layer behind is the one that arrives here. Seen in PyTorch 2.4 with transformers 4.45. */
+static void hooked(const vram_sharding *g, int place, list *l)
+{
+    double behind = (double)(g->layers - 1 - place), elements = (double)g->s->training.micro_batch * (double)g->s->training.sequence_length * (double)g->m->hidden;
+    if (!g->lora || g->s->training.checkpointing != VRAM_CHECKPOINTING_FULL) return;
+    vram_sharding_add(l, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_HIDDEN_STATES, behind, elements, g->width);
+    vram_sharding_add(l, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_ACTIVATION_GRADIENT, behind - 1, elements, g->width);
+}
+
 static void fsdp1_backward(const vram_sharding *g, int place, bool over, list *l)
 {
     bool keeps = g->s->parallel.zero < 3, prefetches = g->s->parallel.prefetch != 0;
@@ -131,6 +143,7 @@ static void fsdp1_backward(const vram_sharding *g, int place, bool over, list *l
         return;
     }
     gathered(g, keeps ? 0 : prefetches && place > 0 ? place - 1 : place, place + 1, l);
+    hooked(g, place, l);
     if (over) flat_gradients(g, vram_sharding_layer(g, place)->trained, l);
     reduced(g, place + 1, l);
 }
