@@ -82,6 +82,9 @@ static void extra_weights(const vllm *v, vram_report *report)
     }
 }
 
+/* Ranks that share each expert's width: with expert parallelism experts are whole on their ranks. */
+static double expert_ranks(const vllm *v) { return (double)(v->s->parallel.expert > 1 ? v->s->parallel.expert_tensor : v->s->parallel.tensor); }
+
 static bool padded_experts(const vllm *v) { return vram_format_get(stored_format(v))->scheme == VRAM_SCHEME_MXFP4; }
 static bool hopper(const vllm *v) { return v->s->gpu.compute_capability >= 9 && v->s->gpu.compute_capability < 10; }
 
@@ -99,7 +102,7 @@ static void expert_padding(const vllm *v, vram_report *report)
 {
     for (int k = 0; k < v->m->kinds && padded_experts(v); k++) {
         const vram_ffn *f = &v->m->kind[k].ffn;
-        double layers = 0, ups = f->type == VRAM_FFN_GATED ? 2 : 1, m = vram_ceil_div((double)f->expert_width, v->ranks), h = v->h, held = (ups + 1) * m * h, wide = vram_round_up(m, 64);
+        double layers = 0, ups = f->type == VRAM_FFN_GATED ? 2 : 1, m = vram_ceil_div((double)f->expert_width, expert_ranks(v)), h = v->h, held = (ups + 1) * m * h, wide = vram_round_up(m, 64);
         for (int64_t i = 0; i < v->m->layers; i++) layers += v->m->layer_kind[i] == k;
         if (f->experts == 0) continue;
         if (!hopper(v)) {
@@ -323,7 +326,7 @@ static forward layer_of(const vllm *v, const vram_layer *l)
 static double expert_workspace(const vllm *v, const vram_ffn *f)
 {
     if (padded_experts(v) && hopper(v)) return 0; /* kernels of its own */
-    double m = vram_ceil_div((double)f->expert_width, v->ranks);
+    double m = vram_ceil_div((double)f->expert_width, expert_ranks(v));
     if (padded_experts(v)) m = vram_round_up(m, 128);
     double up = f->type == VRAM_FFN_GATED ? 2 * m : m, in = (double)(f->latent_width ? f->latent_width : v->m->hidden);
     return f->experts > 0 ? (double)f->experts_per_token * (vram_max(m, in) + vram_max(up, in)) : 0;
@@ -643,11 +646,11 @@ static double graphs_captured(const vllm *v)
 }
 
 /* The driver keeps each graph's nodes: public logs show some 190 KiB a layer and graph beyond the pool. */
-void vram_graphs_allowance(const vram_scenario *s, double graphs, vram_report *report)
+double vram_graphs_allowance(const vram_scenario *s, double graphs, vram_report *report)
 {
-    if (!s->overheads || graphs <= 0) return;
+    if (!s->overheads || graphs <= 0) return 0;
     vram_entry *e = vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_CUDA_GRAPHS, VRAM_WHAT_GRAPH_NODES, VRAM_ALLOWANCE, VRAM_SOURCE_GPU_LOGS, VRAM_BIT(VRAM_PHASE_PREFILL) | VRAM_BIT(VRAM_PHASE_DECODE));
-    vram_times(vram_times(vram_times(e, VRAM_SYMBOL_COPIES, graphs), VRAM_SYMBOL_LAYERS, vram_ceil_div((double)s->model.layers, (double)s->parallel.pipeline)), VRAM_SYMBOL_BYTES, 190 * 1024);
+    return vram_times(vram_times(vram_times(e, VRAM_SYMBOL_COPIES, graphs), VRAM_SYMBOL_LAYERS, vram_ceil_div((double)s->model.layers, (double)s->parallel.pipeline)), VRAM_SYMBOL_BYTES, 190 * 1024)->bytes;
 }
 
 /* Servers' cards have NVLink and a switch; others meet over PCIe. */
@@ -706,8 +709,7 @@ void vram_engine_vllm(const vram_scenario *s, vram_report *report)
     for (int i = first; i < report->entries; i++) before += report->entry[i].bytes;
     double peak = activation(&v, report), graphs = v.graphs ? graph_pool(&v) : 0;
     if (v.graphs) vram_times(add(report, VRAM_COMPONENT_CUDA_GRAPHS, VRAM_WHAT_GRAPH_POOL, VRAM_ALLOWANCE, VRAM_BIT(VRAM_PHASE_PREFILL) | VRAM_BIT(VRAM_PHASE_DECODE)), VRAM_SYMBOL_BYTES, vram_floor_div(graphs, 1));
-    if (v.graphs) vram_graphs_allowance(s, graphs_captured(&v), report);
-    if (v.graphs && s->overheads && !v.v0) graphs += graphs_captured(&v) * (double)s->model.layers * 190 * 1024;
+    if (v.graphs) graphs += vram_graphs_allowance(s, graphs_captured(&v), report);
     double others = vram_ranks_allowance(s, v.graphs && !v.v0, report) + (v.v0 ? 0 : vram_kernels_allowance(s, PROFILED_KERNELS_MIB, report)), budget = vram_pool_budget(s, &s->gpu);
     report->pool.graph_bytes = vram_floor_div(graphs, 1);
     fill_pool(&v, &p);

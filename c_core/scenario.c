@@ -46,7 +46,9 @@ static void rl_defaults(vram_scenario *s)
 
 static void parallel_defaults(vram_scenario *s)
 {
-    set_count(&s->parallel.expert_tensor, s->parallel.tensor);
+    /* Servers spread experts over the ranks of the tensor-parallel group (and its replicas); Megatron over replicas, each expert cut as the rest is */
+    bool server = s->task == VRAM_TASK_INFERENCE && (s->engine == VRAM_ENGINE_VLLM || s->engine == VRAM_ENGINE_SGLANG);
+    set_count(&s->parallel.expert_tensor, !server ? s->parallel.tensor : s->parallel.tensor > s->parallel.expert ? s->parallel.tensor / s->parallel.expert : 1);
     if (s->gpus == VRAM_UNSET) s->gpus = s->parallel.data * s->parallel.tensor * s->parallel.pipeline * s->parallel.context;
 }
 
