@@ -17,6 +17,14 @@ static const style STYLES[] = {
     {.type = "granitemoe", .scaled_embedding = true, .scaled_residual = true, .scaled_logits = true},
     {.type = "phi3", .turn = TURN_JOINED, .act_second = true},
     {.type = "falcon_h1", .scaled_state = true},
+    {.type = "qwen3_next", .norm = NORM_GEMMA, .turn = TURN_JOINED},
+    {.type = "qwen3_5_text", .norm = NORM_GEMMA, .turn = TURN_JOINED},
+    {.type = "qwen3_5_moe_text", .norm = NORM_GEMMA, .turn = TURN_JOINED},
+    {.type = "qwen3_5", .norm = NORM_GEMMA, .turn = TURN_JOINED},
+    {.type = "qwen3_5_moe", .norm = NORM_GEMMA, .turn = TURN_JOINED},
+    {.type = "phi", .act = ACT_NEW_GELU, .turn = TURN_JOINED},
+    {.type = "gptj", .act = ACT_NEW_GELU, .turn = TURN_JOINED},
+    {.type = "codegen", .act = ACT_NEW_GELU, .turn = TURN_JOINED},
     {.type = "gpt2", .narrow_softmax = true, .act = ACT_NEW_GELU, .qkv = QKV_SPLIT},
     {.type = "gpt_neox", .qkv = QKV_CHUNKED, .turn = TURN_JOINED, .two_norms = true},
     {.type = "opt", .act = ACT_RELU, .scaled_query = true},
@@ -350,7 +358,8 @@ static vram_cell head_norm(const block *b, vram_cell x, vram_symbol symbol, doub
     return norm_of(b, x, SIZE(b, ROWS(b), {symbol, heads}), d);
 }
 
-static void separate_qkv(const block *b, vram_cell x, vram_cell qkv[3])
+/* *gate: the half of a doubled query projection that is copied out, to weigh attention's output (Qwen3-Next) */
+static void separate_qkv(const block *b, vram_cell x, vram_cell qkv[3], vram_cell *gate)
 {
     const vram_attention *a = &b->layer->attention;
     const vram_names *n = &b->pass->model->names;
@@ -360,8 +369,15 @@ static void separate_qkv(const block *b, vram_cell x, vram_cell qkv[3])
     bool each = a->qk_norm != VRAM_QK_NORM_NONE && a->qk_norm != VRAM_QK_NORM_WIDTH, width = a->qk_norm == VRAM_QK_NORM_WIDTH;
     vram_size kv_size = heads_wide(b, VRAM_SYMBOL_KV_HEADS, kv, d);
     for (int i = 0; i < 2; i++) {
-        double of = i ? kv : heads;
-        vram_cell y = linear(b, x, i ? or_else(n->k, "k_proj") : or_else(n->q, "q_proj"), of * d, h, i ? kv_size : heads_wide(b, VRAM_SYMBOL_HEADS, heads, d), i ? VRAM_WHAT_KEY : VRAM_WHAT_QUERY);
+        double of = i ? kv : heads, twice = i == 0 && a->output_gate ? 2 : 1;
+        vram_size size = i ? kv_size : heads_wide(b, VRAM_SYMBOL_HEADS, heads, d);
+        vram_cell y = linear(b, x, i ? or_else(n->k, "k_proj") : or_else(n->q, "q_proj"), of * d * twice, h, i ? kv_size : heads_wide(b, VRAM_SYMBOL_HEADS, heads, d * twice), i ? VRAM_WHAT_KEY : VRAM_WHAT_QUERY);
+        if (twice > 1) {
+            vram_cell half[2];
+            vram_op_split(t, y, 2, (const vram_size[]){size, size}, half);
+            y = half[0];
+            *gate = vram_op_copy(t, half[1], size, VRAM_WHAT_GATE);
+        }
         if (i == 0 && b->style.scaled_query) y = vram_op_constant(t, y, 0, VRAM_WHAT_QUERY);
         if (width) y = head_norm(b, y, i ? VRAM_SYMBOL_KV_HEADS : VRAM_SYMBOL_HEADS, of);
         if (ordered) y = vram_op_transposed(t, y);
@@ -383,16 +399,18 @@ static vram_cell attention(const block *b, vram_cell x, vram_cell *weights)
 {
     const vram_attention *a = &b->layer->attention;
     vram_tape *t = b->t;
-    vram_cell qkv[3], turned[2];
+    vram_cell qkv[3], turned[2], gate = VRAM_NO_CELL;
     double heads[2] = {(double)a->heads, (double)a->kv_heads}, d = (double)a->head_dim;
     static const vram_what whats[2] = {VRAM_WHAT_QUERY, VRAM_WHAT_KEY};
     bool is_eager = b->pass->scenario->training.attention == VRAM_ATTENTION_EAGER, rotates = b->pass->model->position == VRAM_POSITION_ROTARY, joined = b->style.turn == TURN_JOINED;
     if (a->fused_qkv) fused_qkv(b, x, qkv);
-    else separate_qkv(b, x, qkv);
+    else separate_qkv(b, x, qkv, &gate);
     for (int i = 0; i < 2; i++)
         turned[i] = !rotates ? qkv[i] : joined ? rotary_joined(b, qkv[i], heads[i], d, rotary_part(b), whats[i]) : rotary(b, qkv[i], heads[i], d, whats[i]);
     for (int i = 0; i < 2; i++) vram_tape_hold(t, qkv[i]);
     vram_cell y = is_eager ? eager(b, turned[0], turned[1], qkv[2], weights) : sdpa(b, turned[0], turned[1], qkv[2], rotates && joined);
+    if (gate >= 0) y = vram_op_mul(t, y, vram_op_unary(t, gate, false, true, 0, VRAM_WHAT_GATE), VRAM_WHAT_ATTENTION_OUTPUT);
+    vram_tape_hold(t, gate);
     vram_cell out = linear(b, y, or_else(b->pass->model->names.o, "o_proj"), (double)b->pass->model->hidden, heads[0] * (double)a->v_head_dim, b->hidden, VRAM_WHAT_ATTENTION_PROJECTION);
     vram_cell dropped = a->fused_qkv || b->pass->model->position == VRAM_POSITION_LEARNED ? vram_op_dropout(t, out, b->pass->dropout, VRAM_WHAT_ATTENTION_PROJECTION) : out;
     vram_tape_hold(t, x);
@@ -526,6 +544,10 @@ static vram_cell mlp(const block *b, vram_cell x)
     else y = dense(b, x, (double)f->width, f->fused_gate_up, or_else(n->gate_up, "gate_up_proj"), or_else(n->down, "down_proj"));
     if (f->experts > 0 && f->shared_width > 0) {
         vram_cell shared = dense(b, x, (double)f->shared_width, f->shared_fused, or_else(n->shared_gate_up, "gate_up_proj"), or_else(n->shared_down, "down_proj"));
+        if (f->shared_gate) {
+            vram_cell weight = linear(b, x, "shared_expert_gate", 1, (double)b->pass->model->hidden, b->rows, VRAM_WHAT_ROUTER_WEIGHTS);
+            shared = vram_op_mul_rows(b->t, shared, vram_op_unary(b->t, weight, false, true, 0, VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_MLP_OUTPUT);
+        }
         y = vram_op_add(b->t, y, shared, VRAM_WHAT_MLP_OUTPUT);
     }
     vram_tape_hold(b->t, x);
@@ -607,11 +629,30 @@ static vram_cell parallel_blocks(const block *b, vram_cell x, vram_cell *weights
     return y;
 }
 
-/* Norms before, after, or before and after attention and MLP */
+/* Attention, a state-space mixer, or both on one input, each of them scaled (Falcon-H1) */
+static vram_cell token_mixer(const block *b, vram_cell x, vram_cell *weights)
+{
+    vram_tape *t = b->t;
+    bool softmax = b->layer->attention.type != VRAM_MIXER_NONE;
+    if (!vram_mixer_known(&b->layer->state)) return attention(b, x, weights);
+    vram_cell mixed = vram_mixer_write(b, x);
+    if (!softmax) return mixed;
+    mixed = vram_op_constant(t, mixed, 0, VRAM_WHAT_HIDDEN_STATES);
+    vram_cell attended = vram_op_constant(t, attention(b, vram_op_constant(t, x, 0, VRAM_WHAT_HIDDEN_STATES), weights), 0, VRAM_WHAT_HIDDEN_STATES);
+    vram_cell sum = vram_op_add(t, mixed, attended, VRAM_WHAT_HIDDEN_STATES);
+    vram_tape_hold(t, mixed);
+    vram_tape_hold(t, attended);
+    vram_tape_hold(t, x);
+    return sum;
+}
+
+/* Norms before, after, or before and after attention and MLP; a layer may be one of the two (Mamba, Nemotron-H) */
 static vram_cell serial_blocks(const block *b, vram_cell x, vram_cell *weights)
 {
-    bool after = b->layer->post_norms, before = !after || b->layer->norms == 4;
-    vram_cell attended = attention(b, before ? norm(b, x) : x, weights);
+    bool after = b->layer->post_norms, before = !after || b->layer->norms == 4, mixes = b->layer->attention.type != VRAM_MIXER_NONE || vram_mixer_known(&b->layer->state), feeds = b->layer->ffn.type != VRAM_FFN_NONE;
+    if (mixes && !feeds) return residual(b, x, token_mixer(b, norm(b, x), weights));
+    if (!mixes && b->layer->norms == 1) return residual(b, x, mlp(b, norm(b, x)));
+    vram_cell attended = token_mixer(b, before ? norm(b, x) : x, weights);
     if (after) attended = norm(b, attended);
     vram_cell middle = residual(b, x, attended);
     vram_cell fed = mlp(b, before ? norm(b, middle) : middle);
