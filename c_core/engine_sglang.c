@@ -169,6 +169,7 @@ void vram_engine_sglang(const vram_scenario *s, vram_report *report)
     settings t = settings_on(s, &s->gpu);
     int first = report->entries;
     vram_weights(s, &s->model, VRAM_ROLE_MODEL, s->weights, VRAM_PHASES_INFERENCE, report);
+    vram_sglang_loading(s, report);
     report->pool.model_bytes = 0;
     for (int i = first; i < report->entries; i++) report->pool.model_bytes += report->entry[i].bytes;
     vram_ranks_allowance(s, false, report);

@@ -140,7 +140,8 @@ static void take_numbers(loading *l, double numbers, bool in_format)
         return;
     }
     take(l, numbers / f->block * f->block_bytes);
-    if (f->group > 0) take(l, numbers / f->group * f->scale_bytes);
+    double together = f->scheme == VRAM_SCHEME_FP8_BLOCK ? f->group * f->group : f->group;
+    if (f->group > 0) take(l, numbers / together * f->scale_bytes);
 }
 
 /* cos and sin of every position: made in fp32, kept in the compute type; what they leave free is found by the tensors after them */
@@ -186,17 +187,42 @@ static void take_kind(loading *l, int kind, bool first_layer)
     }
 }
 
+static void take_model(loading *l)
+{
+    const vram_model *m = l->v->m;
+    take_kind(l, -1, false);
+    int64_t layers = (int64_t)vram_ceil_div((double)m->layers, (double)l->v->s->parallel.pipeline);
+    for (int64_t i = 0; i < layers; i++) take_kind(l, m->layer_kind[i], i == 0);
+    take_kind(l, -2, false);
+}
+
 /* _scoped_allocator_max_split(20): blocks above 20 MiB are whole 2 MiB pages and stay whole */
 static void rounding(const vllm *v, vram_report *report)
 {
     loading l = {.v = v, .format = vram_format_get(stored_format(v))};
     if (v->m->params_override > 0 || l.format->scheme == VRAM_SCHEME_GGUF) return;
     l.a.max_split = v->v0 ? 0 : 20 * MIB;
-    take_kind(&l, -1, false);
-    int64_t layers = (int64_t)vram_ceil_div((double)v->m->layers, (double)v->s->parallel.pipeline);
-    for (int64_t i = 0; i < layers; i++) take_kind(&l, v->m->layer_kind[i], i == 0);
-    take_kind(&l, -2, false);
+    take_model(&l);
     vram_times(add(report, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_MODELLED, VRAM_PHASES_INFERENCE), VRAM_SYMBOL_BYTES, vram_max(0, l.a.allocated - l.tensors));
+}
+
+/* SGLang loads the same tensors and goes by how far free memory falls: whole segments. Its rotary table stays fp32 on CUDA.
+ * Source: python/sglang/srt/model_executor/model_runner.py (load_model), utils/common.py
+ * (get_available_gpu_memory), layers/rotary_embedding */
+void vram_sglang_loading(const vram_scenario *s, vram_report *report)
+{
+    vllm v = open_vllm(s);
+    double width = 0, free = 0;
+    loading l = {.v = &v, .format = vram_format_get(stored_format(&v))};
+    if (v.m->params_override > 0 || l.format->scheme == VRAM_SCHEME_GGUF) return;
+    take_model(&l);
+    for (int i = 0; i < l.a.blocks; i++) /* empty_cache() gives whole free segments back */
+        if (l.a.block[i] < 10 * MIB || l.a.block[i] > vram_floor_div(l.a.block[i], 2 * MIB) * 2 * MIB) free += l.a.block[i];
+    for (int k = 0; k < v.m->kinds && v.m->position == VRAM_POSITION_ROTARY; k++) width = vram_max(width, rotary_width(&v.m->kind[k].attention));
+    vram_entry *e = vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ROTARY_TABLES, VRAM_EXACT, VRAM_SOURCE_SGLANG, VRAM_PHASES_INFERENCE);
+    vram_times(vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCE, (double)v.m->max_positions), VRAM_SYMBOL_WIDTH, width), VRAM_SYMBOL_BYTES_PER_ELEMENT, 4);
+    e = vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_MODELLED, VRAM_SOURCE_PYTORCH_ALLOCATOR, VRAM_PHASES_INFERENCE);
+    vram_times(e, VRAM_SYMBOL_BYTES, vram_max(0, l.a.allocated + free - l.tensors));
 }
 
 /* ------------------------------------------------------------------------------------------- buffers of the runner (0.33) -- */
