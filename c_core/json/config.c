@@ -410,16 +410,23 @@ static bool is_sparse(reader *r, int64_t i)
     return false;
 }
 
-/* per_layer_config: what one layer has otherwise, by its number: {"5": {"head_dim": 512}}. Source: transformers, integrations/heterogeneity */
+/* "05" -> 5; -1: no number of a layer */
+static int64_t numbered(const char *key)
+{
+    int64_t n = *key ? 0 : -1;
+    for (; *key && n >= 0; key++) n = *key >= '0' && *key <= '9' && n < VRAM_MAX_LAYERS ? 10 * n + (*key - '0') : -1;
+    return n;
+}
+
+/* per_layer_config: what one layer has otherwise, by its number: {"05": {"head_dim": 512}}. Source: transformers, integrations/heterogeneity */
 static void override(reader *r, int64_t i, vram_layer *l)
 {
     const struct { const char *key; int64_t *field; int64_t most; } fields[] = {
         {"num_attention_heads", &l->attention.heads, CONFIG_COUNT}, {"num_key_value_heads", &l->attention.kv_heads, CONFIG_COUNT}, {"head_dim", &l->attention.head_dim, CONFIG_COUNT},
         {"intermediate_size", &l->ffn.width, CONFIG_WIDEST}, {"moe_intermediate_size", &l->ffn.expert_width, CONFIG_WIDEST}, {"sliding_window", &l->attention.window, CONFIG_WIDEST},
     };
-    const cJSON *all = cJSON_GetObjectItemCaseSensitive(r->inner, "per_layer_config");
-    const char digits[5] = {(char)('0' + i / 1000 % 10), (char)('0' + i / 100 % 10), (char)('0' + i / 10 % 10), (char)('0' + i % 10), '\0'};
-    const cJSON *mine = all ? cJSON_GetObjectItemCaseSensitive(all, digits + (i < 10 ? 3 : i < 100 ? 2 : i < 1000 ? 1 : 0)) : NULL;
+    const cJSON *mine = cJSON_GetObjectItemCaseSensitive(r->inner, "per_layer_config");
+    for (mine = cJSON_IsObject(mine) ? mine->child : NULL; mine && numbered(mine->string) != i;) mine = mine->next;
     for (size_t f = 0; mine && f < sizeof fields / sizeof fields[0]; f++) {
         const cJSON *item = cJSON_GetObjectItemCaseSensitive(mine, fields[f].key);
         if (item && !cJSON_IsNull(item) && *fields[f].field > 0) *fields[f].field = config_number(r, item, "per_layer_config", 1, fields[f].most);
