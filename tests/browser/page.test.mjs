@@ -390,6 +390,35 @@ for (const [place, url, allowed] of places) {
     assert.equal(await page.$$eval('.claim-set', n => n.length), 0)
   })
 
+  await on('practice: a quiz by its seed, answered by keyboard to the score, and again', async page => {
+    await open(page, url, '#v=1&view=quiz&chapter=1&seed=abc123&lang=en')
+    const first = await text(page, '.quiz-question')
+    await page.focus('.quiz-input')
+    await page.keyboard.type('a lot')
+    await page.keyboard.press('Enter')
+    assert.match(await text(page, '.quiz-asking .error'), /number/)
+    for (let n = 0; n < 10; n++) {
+      assert.match(await text(page, '.quiz-place'), new RegExp(`Question ${n + 1} of 10`))
+      await page.$eval('.quiz-input', i => i.select())
+      await page.keyboard.type('14 GB')
+      await page.keyboard.press('Enter')
+      const [right, answer] = await page.$eval('.quiz-verdict', v => [v.dataset.right, v.title])
+      const bytes = Number(answer.split(' ')[0].replaceAll(',', ''))
+      assert.equal(right, String(Math.abs(14e9 - bytes) <= 0.05 * bytes), answer)
+      assert.ok((await page.$$('.quiz-working li')).length > 0)
+      await page.keyboard.press('Enter') // the focus is on "next"
+    }
+    assert.match(await text(page, '.quiz-done h2'), /^\d+ of 10 right$/)
+    await page.click('.quiz-done button')
+    assert.doesNotMatch(await page.evaluate(() => location.hash), /abc123/)
+    assert.match(await text(page, '.quiz-place'), /Question 1 of 10/)
+    await turn(page, '#v=1&view=quiz&chapter=1&seed=abc123&lang=en')
+    assert.equal(await text(page, '.quiz-question'), first)
+    await page.click('.views a')
+    await page.waitForFunction(() => !document.documentElement.dataset.view)
+    assert.notEqual(await text(page, '#sentence'), '')
+  })
+
   await on('works by keyboard: a row opens to its arithmetic', async page => {
     await open(page, url, linkOf('weights', {}, '&lang=en'))
     const tags = new Set()

@@ -17,6 +17,8 @@ import { makeLimits } from './limits.js';
 import { readLink, writeLink } from './link.js';
 import { makeLog } from './log.js';
 import { getPath, isTree, leaves, same, withPatch } from './paths.js';
+import { makeQuiz } from './quiz.js';
+import { SEED, freshSeed } from './quiz-questions.js';
 import { readStored, store } from './stored.js';
 import { CONTEXT } from './reading.js';
 import { makeRules } from './rules.js';
@@ -28,7 +30,7 @@ import { makeWhatIf } from './whatif.js';
 import { errorText, noticeText } from './texts.js';
 
 const $ = (id) => document.getElementById(id);
-const UI_KEYS = { lang: LANGS, theme: THEMES, unit: UNITS, embed: ['1'], chart: ['card', 'all'], view: ['claim'] };
+const UI_KEYS = { lang: LANGS, theme: THEMES, unit: UNITS, embed: ['1'], chart: ['card', 'all'], view: ['claim', 'quiz'], chapter: /^[1-7]$/, seed: SEED };
 const LANDING = 'one-a100'; // the scenario of a page opened without an address
 const SAY_AFTER = 700; // ms of quiet before the sentence is read out
 const SAME_ENTRY = 1000; // ms in which changes of one field are one entry of the history
@@ -44,8 +46,9 @@ export async function start({ wasm, presets, accuracy }) {
   let prices = {};
   let all = null; // what the parts of the result are made from
   let frame = 0;
+  const quizSeed = freshSeed();
   let phase = null;
-  let shown = { lang: null, theme: null, unit: null, embed: embedded ? '1' : null, chart: null, view: null }; // said by the address or a click
+  let shown = { lang: null, theme: null, unit: null, embed: embedded ? '1' : null, chart: null, view: null, chapter: null, seed: null }; // said by the address or a click
 
   const lang = () => shown.lang ?? readStored('lang', LANGS) ?? preferredLang();
   const theme = () => shown.theme ?? readStored('theme', THEMES) ?? 'auto';
@@ -56,7 +59,11 @@ export async function start({ wasm, presets, accuracy }) {
   let open = false; // an entry of the history that typing is still changing
   let lastEntry = { path: null, at: 0 };
 
-  const linkOf = (list, extra = {}) => writeLink(list, { lang: shown.lang, theme: shown.theme, unit: shown.unit, view: shown.view, ...extra }, presets, index);
+  // A quiz is its chapter and seed, whatever scenario stands behind it; elsewhere these two say nothing.
+  const linkOf = (list, extra = {}) => {
+    const said = { lang: shown.lang, theme: shown.theme, unit: shown.unit, view: shown.view, chapter: shown.chapter, seed: shown.seed, ...extra };
+    return said.view === 'quiz' ? writeLink([{ preset: null, scenario: {} }], said, presets, index) : writeLink(list, { ...said, chapter: null, seed: null }, presets, index);
+  };
   const presetLink = (id) => linkOf([{ preset: id, scenario: presets.scenarios.find((s) => s.id === id).scenario }], { view: null, embed: embedded ? null : shown.embed });
   const here = (extra) => linkOf(slots, extra);
 
@@ -79,6 +86,8 @@ export async function start({ wasm, presets, accuracy }) {
 
   // ---- changes
   const baseOf = (slot) => presets.scenarios.find((s) => s.id === slot.preset)?.scenario ?? {};
+
+  const chapterNow = () => presets.scenarios.find((s) => s.id === slots[0].preset)?.chapter;
 
   // A patch is flat, paths and values; a scenario's variant may also nest.
   const flat = (patch) => Object.fromEntries(Object.entries(patch).flatMap(([key, value]) =>
@@ -103,8 +112,10 @@ export async function start({ wasm, presets, accuracy }) {
 
   function openHash() {
     const read = readLink(location.hash, UI_KEYS, presets, index);
-    shown = { lang: null, theme: null, unit: null, chart: null, view: null, embed: embedded ? '1' : null, ...read.ui };
+    shown = { lang: null, theme: null, unit: null, chart: null, view: null, chapter: null, seed: null, embed: embedded ? '1' : null, ...read.ui };
+    if (shown.view === 'quiz') shown = { ...shown, chapter: shown.chapter ?? '1', seed: shown.seed ?? quizSeed };
     if (!location.hash.replace(/^#/, '')) read.list = [firstSlot()];
+    if (shown.view === 'quiz') read.list = slots.length ? slots : [firstSlot()];
     slots = read.list.map((s) => makeSlot(core, index, s, { repair: true }));
     notices = [...read.notices, ...slots.flatMap((s) => s.dropped.map((d) => ({ id: 'bad_value', key: d.path, value: d.value, error: d.error })))];
     phase = null;
@@ -170,6 +181,12 @@ export async function start({ wasm, presets, accuracy }) {
     onPatch: (changes) => patch(changes, true),
     onOpen: (changes) => { shown.view = null; patch(changes, true); scrollTo(0, 0); },
   });
+  const quiz = makeQuiz($('quiz'), {
+    presets, core, lists, say: (text) => setText($('status'), text),
+    linkOf: (to) => linkOf([], { view: 'quiz', ...to }),
+    openLink: (scenario) => linkOf([{ preset: null, scenario }], { view: null }),
+    onChange: (to) => { shown = { ...shown, ...to }; render(); write('push'); },
+  });
   const pageAddress = () => location.href.replace(/[?#].*$/, '');
   const tools = makeTools($('tools'), {
     onUi: setUi,
@@ -190,10 +207,12 @@ export async function start({ wasm, presets, accuracy }) {
     const root = document.documentElement;
     setAttr(root, 'data-view', shown.view);
     for (const a of document.querySelectorAll('.views a')) {
-      setAttr(a, 'href', here({ view: a.dataset.view }));
+      setAttr(a, 'href', here({ view: a.dataset.view, chapter: shown.chapter ?? String(chapterNow() ?? 1), seed: shown.seed ?? quizSeed }));
       setAttr(a, 'aria-current', a.dataset.view === (shown.view ?? '') ? 'page' : null);
     }
     show($('claim'), shown.view === 'claim');
+    show($('quiz'), shown.view === 'quiz');
+    if (shown.view === 'quiz') quiz.update({ chapter: shown.chapter, seed: shown.seed, unit: u });
     setAttr(root, 'data-theme', theme() === 'auto' ? null : theme());
     if (root.dataset.words !== getLang()) fillWords(root);
     setAttr(document.querySelector('[data-home]'), 'href', linkOf([{ preset: null, scenario: {} }], { view: null }));
@@ -205,7 +224,7 @@ export async function start({ wasm, presets, accuracy }) {
     if (!report) return;
 
     fillSentence($('sentence'), report, presets, u);
-    document.title = title(report, presets, u);
+    document.title = shown.view ? ui(`view_${shown.view}`) : title(report, presets, u);
     root.classList.toggle('stale', slot.error !== null);
     show($('stale'), slot.error !== null);
     setText($('stale'), slot.error ? ui('stale', { why: errorText(slot.error) }) : '');
