@@ -638,6 +638,7 @@ bool vram_config_read(const cJSON *config, vram_model *model, vram_error *error)
     if (r.failed) return false;
     r.is = r.family->is;
     r.on = switches(&r);
+    if (config_flag(&r, "add_cross_attention", false)) config_fail(&r, VRAM_ERROR_UNSUPPORTED, "add_cross_attention", VRAM_NO_NUMBER, 1, 0); /* the decoder of a pair */
     sizes(&r);
     model_traits(&r);
     if (r.family->latent) latent_template(&r);

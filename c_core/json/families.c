@@ -219,7 +219,7 @@ static const family families[] = {
     {"vaultgemma", S(2304, 9216, 26, 8, 4, 256, 256000, 8192), IS_TIED, RMS, .norms = 2, .window = 4096, EVERY(2, "", LAYER_SLIDING), .switches = {ATTENTION_BIAS}},
     {"youtu", S(2048, 6144, 32, 16, 0, 0, 128256, 131072), IS_TIED, RMS, .norms = 2, .latent = &v3_latent, .switches = {LATENT_BIAS}},
     {"zamba", S(3712, 14848, 76, 16, 16, 0, 32000, 4096), IS_TIED, &zamba_keys, RMS, .norms = 1, .state = family_zamba_state, .pattern = family_zamba_pattern, .adjust = family_zamba_adjust, .special = family_zamba_special, .side_paths = family_zamba_paths, .switches = {{"mamba_conv_bias", true, ON_CONV}, {"mamba_proj_bias", false, ON_STATE_IN | ON_STATE_OUT}}},
-    {"zamba2", S(2560, 10240, 54, 32, 0, 0, 32000, 4096), IS_TIED | IS_FUSED_GATE_UP, &zamba_keys, RMS, .norms = 1, .state = family_zamba2_state, .pattern = family_zamba2_pattern, .adjust = family_zamba_adjust, .special = family_zamba2_special, .side_paths = family_zamba2_paths, .switches = {{"add_bias_linear", false, ON_STATE_IN | ON_STATE_OUT | ON_MLP}}},
+    {"zamba2", S(2560, -4, 54, 32, 0, 0, 32000, 4096), IS_TIED | IS_FUSED_GATE_UP, &zamba_keys, RMS, .norms = 1, .state = family_zamba2_state, .pattern = family_zamba2_pattern, .adjust = family_zamba_adjust, .special = family_zamba2_special, .side_paths = family_zamba2_paths, .switches = {{"add_bias_linear", false, ON_STATE_IN | ON_STATE_OUT | ON_MLP}}},
 
     /* without a class in transformers 5.24; sources: the modelling files beside the weights */
     {"baichuan", S(4096, 11008, 32, 32, 0, 0, 64000, 4096), IS_FUSED_QKV, RMS, .norms = 2, .names = {.qkv = "W_pack"}},
