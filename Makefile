@@ -1,5 +1,5 @@
 # make            builds everything into build/        make test      installs what tests need and runs all of them
-# make check      the same tests, installing nothing   make accuracy  writes README's table of measured cases
+# make check      the same tests, installing nothing   make accuracy  writes README's table of measured cases and records it
 # make vram wasm page presets      one part alone      make check-c   gcc and clang, every warning an error
 # make fuzz FUZZ_SECONDS=600       a longer hunt       make clean
 

@@ -313,6 +313,19 @@ for (const [place, url, allowed] of places) {
     assert.match((await of('model=qwen3-8b&training.method=lora'))['34·s'].lines, /adapter keeps its input/)
   })
 
+  await on('how right is this: every group with its target, and the worst case of each that is modelled', async page => {
+    const { groups } = JSON.parse(readFileSync('build/accuracy.json', 'utf8'))
+    await open(page, url, '#v=1&lang=en&unit=GB')
+    const [all, worst] = await page.evaluate(() => [...document.querySelectorAll('#accuracy details')].map(d => [...d.querySelectorAll('tbody tr')].map(tr => [...tr.children].map(c => c.textContent))))
+    const judged = groups.filter(g => g.class !== 'loose')
+    assert.deepEqual(all.filter(r => r.at(-1) === 'missed').map(r => r[0]).sort(), judged.filter(g => g.miss).map(g => g.id).sort())
+    assert.equal(worst.length, groups.filter(g => g.worst).length)
+    assert.ok(worst.length > 20)
+    const errors = worst.map(r => parseFloat(r[4])).filter(e => !Number.isNaN(e))
+    assert.deepEqual(errors, [...errors].sort((a, b) => b - a))
+    for (const [group, what, estimate, measured] of worst) assert.ok(group && what.length > 3 && estimate && measured, `${group}: ${what}`)
+  })
+
   await on('a refused value is named beside its field, and the last good answer stays', async page => {
     await open(page, url, linkOf('kv-cache', {}, '&lang=en'))
     const before = (await harvest(page)).peak

@@ -2,7 +2,7 @@
 import { el, keyed, setAttr, setText, show } from './dom.js';
 import { ui, word } from './i18n.js';
 import { bytes, bytesFull, count, parameters, percent } from './units.js';
-import { noteText } from './texts.js';
+import { fieldLabel, noteText, valueWord } from './texts.js';
 
 // ---- notes, and the few counts that are not bytes
 export function makeNotes(root) {
@@ -43,29 +43,70 @@ export function makeFacts(root) {
 }
 
 // ---- how right is this? The table that the tests make, if the build was given one:
-// {"groups": [{"id", "class", "rows", "refused", "median", "p90"}, …]}, errors as fractions
+// {"groups": [{"id", "class", "rows", "median", "p90", "miss", "fits", "fits_right", "worst"}, …]}, errors as fractions
 const CLOSE = 0.02; // a group is called close when nine in ten of its cases are within this
+const NAMED = /\.(method|precision|optimizer|algorithm)$|^(weights|engine|gpu)$/; // settings that say by their value what they are
 
-export function makeAccuracy(root, accuracy) {
+const UNSAID = /^gpus$|^training\.(optimizer_impl|autocast)$/; // follows from the others, or is a detail
+const settingText = ([path, value]) => (Array.isArray(value) ? valueWord(path, 'list') : NAMED.test(path) ? valueWord(path, value) : ui('accuracy_setting', { field: fieldLabel(path), value: typeof value === 'number' ? count(value) : valueWord(path, value) }));
+
+// `isDefault(path, value)`: a setting that need not be said
+export function makeAccuracy(root, accuracy, isDefault) {
   const text = el('p', { class: 'prose-note' });
+  const all = makeFold(['group', 'class', 'rows', 'median', 'p90', 'target']);
+  const bad = makeFold(['group', 'case', 'estimate', 'measured', 'error']);
+  bad.fold.classList.add('worst');
+  root.append(text, all.fold, bad.fold);
+  const far = (g) => (g.fits ? 1 - g.fits_right / g.fits : g.p90);
+  const groups = (accuracy?.groups ?? []).filter((g) => typeof g.median === 'number' || g.fits).sort((a, b) => far(a) - far(b) || b.rows - a.rows);
+  const worst = groups.filter((g) => g.worst).map((g) => ({ ...g.worst, id: g.id })).sort((a, b) => b.error - a.error);
+  const close = groups.filter((g) => !g.fits && g.p90 <= CLOSE).length;
+  const cases = groups.reduce((n, g) => n + g.rows, 0);
+  const missed = groups.filter((g) => g.miss).length;
+
+  function amountText(w, n, unit) {
+    if (typeof n === 'boolean') return ui(n ? 'accuracy_runs' : 'accuracy_runs_not');
+    return w.of === 'bytes' ? bytes(n, unit) : count(n);
+  }
+  const caseText = (w) => [
+    w.model, ...Object.entries(w.settings).filter(([path, value]) => !UNSAID.test(path) && value !== false && !isDefault(path, value)).map(settingText),
+    w.of === 'bytes' && (w.phase === 'peak' ? ui('peak') : w.phase && w.phase !== 'any' && word('phase', w.phase)),
+    Array.isArray(w.components) && w.components.map((c) => word('component', c)).join(' + '),
+  ].filter(Boolean).join(' · ');
+
+  return {
+    update({ unit }) {
+      setText(text, groups.length ? ui('accuracy_text', { cases: count(cases), groups: groups.length, close, within: percent(CLOSE), missed }) : ui('accuracy_none'));
+      all.update(groups.length, ui('accuracy_all', { n: groups.length }));
+      bad.update(worst.length, ui('accuracy_worst', { n: worst.length }));
+      all.rows(groups, (g) => `${g.id}/${g.class}`, (g) => [
+        g.id, word('accuracy_class', g.class), count(g.rows),
+        g.fits ? ui('accuracy_right', { n: g.fits_right }) : percent(g.median), g.fits ? '' : percent(g.p90), g.class === 'loose' ? '' : ui(g.miss ? 'accuracy_missed' : 'accuracy_met'),
+      ], (row, g) => row.classList.toggle('missed', g.miss));
+      bad.rows(worst, (w) => w.id, (w) => [w.id, caseText(w), amountText(w, w.estimate, unit), amountText(w, w.measured, unit), typeof w.measured === 'boolean' ? '' : percent(w.error)]);
+    },
+  };
+}
+
+// A table behind a line of summary.
+function makeFold(columns) {
   const summary = el('summary', {});
   const body = el('tbody', {});
-  const heads = ['group', 'class', 'rows', 'median', 'p90'].map((id) => ({ id, node: el('th', { scope: 'col' }) }));
+  const heads = columns.map((id) => ({ id, node: el('th', { scope: 'col', class: `col-${id}` }) }));
   const box = el('div', { class: 'accuracy', tabindex: '0', role: 'group' }, el('table', {}, el('thead', {}, el('tr', {}, heads.map((h) => h.node))), body));
   const fold = el('details', { class: 'fold small' }, summary, box);
-  root.append(text, fold);
-  const groups = (accuracy?.groups ?? []).filter((g) => typeof g.median === 'number').sort((a, b) => a.p90 - b.p90 || b.rows - a.rows);
-  const close = groups.filter((g) => g.p90 <= CLOSE).length;
-  const cases = groups.reduce((n, g) => n + g.rows, 0);
   return {
-    update() {
-      setText(text, groups.length ? ui('accuracy_text', { cases: count(cases), groups: groups.length, close, within: percent(CLOSE) }) : ui('accuracy_none'));
-      show(fold, groups.length > 0);
-      setText(summary, ui('accuracy_all', { n: groups.length }));
-      setAttr(box, 'aria-label', ui('accuracy'));
+    fold,
+    update(there, title) {
+      show(fold, there > 0);
+      setText(summary, title);
+      setAttr(box, 'aria-label', title);
       for (const h of heads) setText(h.node, ui(`accuracy_${h.id}`));
-      keyed(body, groups, (g) => `${g.id}/${g.class}`, () => el('tr', {}, el('th', { scope: 'row' }), ...heads.slice(1).map(() => el('td', {}))), (row, g) => {
-        [g.id, word('accuracy_class', g.class), count(g.rows), percent(g.median), percent(g.p90)].forEach((c, i) => setText(row.children[i], c));
+    },
+    rows(items, keyOf, cellsOf, mark) {
+      keyed(body, items, keyOf, () => el('tr', {}, el('th', { scope: 'row' }), ...columns.slice(1).map((id) => el('td', { class: `col-${id}` }))), (row, item) => {
+        cellsOf(item).forEach((c, i) => setText(row.children[i], c));
+        mark?.(row, item);
       });
     },
   };

@@ -9,7 +9,7 @@ import { openCore } from './core.js';
 import { placesOf } from './curve.js';
 import { el, keyed, setAttr, setText, show } from './dom.js';
 import { tellHeight } from './embed.js';
-import { indexTables, valueReader } from './fields.js';
+import { fallback, indexTables, valueReader } from './fields.js';
 import { makeForm } from './form.js';
 import { LANGS, getLang, preferredLang, setLang, ui } from './i18n.js';
 import { makeLedger } from './ledger.js';
@@ -161,7 +161,7 @@ export async function start({ wasm, presets, accuracy }) {
   const log = makeLog($('log'));
   const whatIf = makeWhatIf($('whatif'), { core, onPick: (changes) => patch(changes, true) });
   const rules = makeRules($('rules-block'));
-  const right = makeAccuracy($('accuracy'), accuracy);
+  const right = makeAccuracy($('accuracy'), accuracy, (path, value) => value === fallback(index.byPath.get(path)));
   const chapters = makeChapters($('chapters'), $('more'), { presets, linkOf: presetLink });
   const panel = makeChapterPanel($('kicker'), $('chapter'), {
     presets,
@@ -269,7 +269,7 @@ export async function start({ wasm, presets, accuracy }) {
       whatIf.update({ scenario: slot.scenario, report: all.report, unit: unit(), error: slot.error });
       limits.update({ scenario: slot.scenario, unit: unit(), error: slot.error });
       rules.update(all);
-      right.update();
+      right.update(all);
     }
     if (shown.embed !== '1' || shown.chart === 'all') {
       all.timeline = core.timeline(all.report.scenario);
