@@ -16,7 +16,7 @@ static const style STYLES[] = {
     {.type = "granite", .scaled_embedding = true, .scaled_residual = true, .scaled_logits = true},
     {.type = "granitemoe", .scaled_embedding = true, .scaled_residual = true, .scaled_logits = true},
     {.type = "phi3", .turn = TURN_JOINED, .act_second = true},
-    {.type = "falcon_h1", .scaled_state = true},
+    {.type = "falcon_h1", .scaled_state = true, .scaled_embedding = true, .scaled_logits = true},
     {.type = "qwen3_next", .norm = NORM_GEMMA, .turn = TURN_JOINED},
     {.type = "qwen3_5_text", .norm = NORM_GEMMA, .turn = TURN_JOINED},
     {.type = "qwen3_5_moe_text", .norm = NORM_GEMMA, .turn = TURN_JOINED},
@@ -492,7 +492,9 @@ static vram_cell router(const block *b, vram_cell x)
     vram_cell all = vram_op_softmax(t, vram_op_cast(t, logits, 4, VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_cell top = vram_op_gather(t, all, wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_tape_hold(t, logits);
-    return vram_op_constant(t, top, 0, VRAM_WHAT_ROUTER_WEIGHTS);
+    static const char *const narrow[] = {"qwen2_moe", "qwen3_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", "olmoe", "flex_olmo", "jamba", "ernie4_5_moe", "longcat_flash", NULL}; /* weights.to(the stream's type) */
+    vram_cell share = vram_op_constant(t, top, 0, VRAM_WHAT_ROUTER_WEIGHTS);
+    return vram_model_is(b->pass->model, narrow) ? vram_op_cast(t, share, vram_width(t, x), VRAM_WHAT_ROUTER_WEIGHTS) : share;
 }
 
 /* Stacked experts; peft folds their adapters into a whole new weight, W + B A, in the type of W (ParamWrapper, baddbmm) */
