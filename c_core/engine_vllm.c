@@ -686,6 +686,7 @@ static bool has_switch(const vram_gpu *gpu) { return gpu->compute_capability == 
  * of 4 MiB, 4.7 MiB and 0.5 MiB (its three protocols), in whole 2 MiB; where a card reads its neighbour's memory (8.0) the 4 MiB stand with the sender. Its
  * logs name 24 channels on a switch, 2 over PCIe. Through the switch of 9.0 and later: multicast objects, of which the driver makes whole 512 MiB: sums and
  * credits of NCCL (transport/nvls.cc), and FlashInfer's sum with the norm (compiled models; vllm/compilation/passes/fusion/allreduce_rms_fusion.py).
+ * And NCCL's own code, one linked image for each architecture (libnccl 2.30.7, by its fat binary's headers).
  * Left out: what is made before memory is first looked at (custom all-reduce, a second group), and what stages say to each other after it. */
 double vram_ranks_allowance(const vram_scenario *s, bool fused, vram_report *report)
 {
@@ -694,7 +695,10 @@ double vram_ranks_allowance(const vram_scenario *s, bool fused, vram_report *rep
     vram_entry *e = vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_NCCL_BUFFERS, VRAM_ALLOWANCE, VRAM_SOURCE_NCCL, VRAM_PHASES_INFERENCE);
     double bytes = vram_times(vram_times(e, VRAM_SYMBOL_COPIES, joined ? has_switch(gpu) ? 24 : 2 : 0), VRAM_SYMBOL_BYTES, (gpu->compute_capability == 8 ? 12 : 10) * MIB)->bytes;
     e = vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_MULTICAST_BUFFERS, VRAM_ALLOWANCE, VRAM_SOURCE_NCCL, VRAM_PHASES_INFERENCE);
-    return bytes + vram_times(vram_times(e, VRAM_SYMBOL_COPIES, multicast ? fused ? 3 : 2 : 0), VRAM_SYMBOL_BYTES, 512 * MIB)->bytes;
+    bytes += vram_times(vram_times(e, VRAM_SYMBOL_COPIES, multicast ? fused ? 3 : 2 : 0), VRAM_SYMBOL_BYTES, 512 * MIB)->bytes;
+    double code = gpu->compute_capability >= 12 ? 115 : gpu->compute_capability >= 10 ? 130 : gpu->compute_capability >= 9 ? 98 : 47;
+    e = vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_LOADED_KERNELS, VRAM_ALLOWANCE, VRAM_SOURCE_NCCL, VRAM_PHASES_INFERENCE);
+    return bytes + vram_times(e, VRAM_SYMBOL_BYTES, joined ? code * MIB : 0)->bytes;
 }
 
 /* Kernels that the driver loads before the pool is sized. */
