@@ -116,7 +116,7 @@ TEST(llama_graphs, "llama.cpp: compute buffers of many families, with all layers
         {"mamba-2.8b-hf", 8192, 512, 1, true, 1, "fp16", false, true, 32, 83947520},
         {"qwen3.5-9b", 8192, 512, 1, false, 1, "fp16", false, true, 16, 411041792},
         {"granite-4.0-h-tiny", 32768, 512, 4, true, 4, "q8_0", false, false, 20, 173306880},
-        {"gemma-4-26b-a4b-it", 8192, 512, 1, true, 1, "fp16", false, true, 30, 1063783424},
+        {"gemma-4-31b-it", 8192, 512, 1, true, 1, "fp16", false, true, 60, 369101824},
         {"llama-3.1-8b", 32768, 512, 1, true, 1, "iq4_nl", false, true, -1, 104949760},
         {"llama-3.1-8b", 32768, 512, 1, true, 1, "fp32", false, true, -1, 201336960},
         {"nemotron-4-340b-instruct", 32768, 512, 1, true, 1, "q8_0", false, true, -1, 226535424},
