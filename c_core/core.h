@@ -145,6 +145,9 @@ typedef void vram_gguf_visitor(void *context, const vram_gguf_tensor *tensor);
 /* Every tensor in the file's order: outside the layers first, then layer by layer. */
 void vram_gguf_walk(const vram_scenario *scenario, const vram_model *model, vram_format format, vram_gguf_visitor *visit, void *context);
 void vram_gguf_weights(const vram_scenario *scenario, const vram_model *model, vram_role role, vram_format format, unsigned phases, vram_report *report);
+/* The layers that llama.cpp gives to a GPU, of several the fullest: an equal share each of the layers and the output stage, which counts as one */
+typedef struct { int64_t first, end; bool head; } vram_llama_cpp_layers;
+vram_llama_cpp_layers vram_llama_cpp_on_gpu(const vram_scenario *scenario, const vram_model *model);
 bool vram_gguf_splits_qkv(const vram_model *model); /* q, k, v are three tensors there, whatever transformers has */
 double vram_gguf_host_bytes(const vram_scenario *scenario, const vram_model *model, vram_format format); /* of the tensors that llama.cpp leaves in host memory */
 
@@ -185,6 +188,7 @@ double vram_kv_heads_on_rank(double kv_heads, double ranks); /* max(1, ceil(K / 
 double vram_compute_bytes(const vram_scenario *scenario);    /* a number in the type that the engine computes in: 4 for fp32 weights, else 2 */
 bool vram_llama_cpp_ignores_windows(const vram_model *model); /* kv_cache.c: phi3, mistral, qwen2 have every layer whole there */
 
+double vram_llama_cpp_cache_bytes(const vram_scenario *scenario, const vram_model *model, int64_t first, int64_t end); /* of those layers, about */
 /* By the rules of scenario->engine. */
 vram_cache_rules vram_cache_rules_of(const vram_scenario *scenario, const vram_model *model, vram_role role, double sequences, double tokens, unsigned phases);
 double vram_cache_cells(const vram_cache_rules *rules, const vram_attention *attention); /* tokens that a layer keeps of a sequence */

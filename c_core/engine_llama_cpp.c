@@ -35,7 +35,13 @@ static llama_batch batch_of(const vram_scenario *s)
     double slots = (double)s->llama_cpp.slots, streams = s->llama_cpp.kv_unified ? 1 : slots, window = longest_window(&s->model);
     llama_batch b = {.sequences = slots, .streams = streams, .flash = s->llama_cpp.flash_attention != 0, .k_type = s->kv_cache_k, .v_type = s->kv_cache_v};
     double context = pad((double)s->context), ubatch = vram_min((double)s->context, (double)s->llama_cpp.ubatch); /* the context before it is padded */
-    b.host_layers = host_layers(s);
+    vram_llama_cpp_layers gpu = vram_llama_cpp_on_gpu(s, &s->model);
+    b.host_layers = s->parallel.pipeline == 1 || gpu.first == host_layers(s) ? host_layers(s) : 0; /* the first GPU takes what the host sends */
+    b.first = b.host_layers > 0 ? 0 : gpu.first;
+    b.end = b.host_layers > gpu.end ? b.host_layers : gpu.end;
+    if (b.end > s->model.layers) b.end = s->model.layers;
+    b.head = gpu.head || s->parallel.pipeline == 1;
+    b.copies = s->parallel.pipeline > 1 && host_layers(s) == 0 ? 4 : 1;
     b.cells = pad(vram_ceil_div(context, streams));
     b.tokens = vram_round_up(ubatch, slots);
     b.outputs = vram_min(b.tokens, (double)s->llama_cpp.output_rows);
@@ -56,7 +62,8 @@ double vram_llama_cpp_cache_padding(const vram_scenario *s, bool windowed)
     const vram_model *m = &s->model;
     const bool apart = s->llama_cpp.swa_full <= 0 && !vram_llama_cpp_ignores_windows(m);
     double bytes = 0;
-    for (int64_t i = host_layers(s); i < m->layers; i++) {
+    vram_llama_cpp_layers gpu = vram_llama_cpp_on_gpu(s, m);
+    for (int64_t i = gpu.first; i < gpu.end; i++) {
         const vram_attention *a = &m->kind[m->layer_kind[i]].attention;
         if (a->type == VRAM_MIXER_NONE || a->shares_cache || (apart && a->window > 0) != windowed) continue;
         bool latent = a->type == VRAM_MIXER_MLA;

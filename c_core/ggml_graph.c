@@ -90,7 +90,7 @@ static void account(ggml_graph *g)
 {
     for (int i = 0; i < VRAM_WHAT_COUNT; i++) g->at_high[i] = 0;
     for (int i = 0; i < g->tensors; i++)
-        if (g->tensor[i].at[GGML_ON_GPU].allocated) g->at_high[g->tensor[i].tag] += room(g, &g->tensor[i], GGML_ON_GPU);
+        if (g->tensor[i].at[GGML_ON_GPU].allocated) g->at_high[g->tensor[i].tag] += room(g, &g->tensor[i], GGML_ON_GPU) * (g->tensor[i].stays ? g->copies : 1);
 }
 
 static void allocate(ggml_graph *g, ggml_tensor *t, int side)
@@ -112,6 +112,13 @@ static void release(ggml_graph *g, ggml_tensor *t, int side)
 static bool same_layout(const ggml_shape *a, const ggml_shape *b)
 {
     return a->number_bytes == b->number_bytes && a->shape[0] == b->shape[0] && a->shape[1] == b->shape[1] && a->shape[2] == b->shape[2];
+}
+
+static void allocate_input(ggml_graph *g, ggml_tensor *t, int side)
+{
+    t->output = t->stays = g->copies > 1;
+    for (double i = 1; i < g->copies; i++) take(&g->pool[side], room(g, t, side));
+    allocate(g, t, side);
 }
 
 /* The result takes over the first source of the same layout that only this operation still reads; spare room at its end is freed. */
@@ -250,6 +257,7 @@ void ggml_graph_start(ggml_graph *g)
     g->host_layers = false;
     g->place = GGML_ON_HOST;
     g->then = GGML_ON_GPU;
+    g->copies = 1;
     g->inputs_used = g->ops = 0;
     g->tensors = GGML_MAX_INPUTS;
     g->pool[GGML_ON_GPU] = empty_pool(128); /* CUDA's alignment */
@@ -337,7 +345,7 @@ void ggml_graph_allocate_inputs(ggml_graph *g)
         if (!t->at[GGML_ON_GPU].waiting) continue;
         t->copied = true;
         read_once(g, t, GGML_ON_HOST);
-        allocate(g, t, GGML_ON_GPU);
+        allocate_input(g, t, GGML_ON_GPU);
     }
 }
 
@@ -365,7 +373,7 @@ void ggml_graph_run(ggml_graph *g, int stream, int carried)
 static void allocate_on_host(ggml_graph *g)
 {
     for (int i = GGML_CARRIED + 1; i < GGML_MAX_INPUTS; i++)
-        if (g->tensor[i].outside == GGML_OUTSIDE && g->tensor[i].at[GGML_ON_HOST].readers > 0) allocate(g, &g->tensor[i], GGML_ON_HOST);
+        if (g->tensor[i].outside == GGML_OUTSIDE && g->tensor[i].at[GGML_ON_HOST].readers > 0) allocate_input(g, &g->tensor[i], GGML_ON_HOST);
     allocate(g, &g->tensor[GGML_STREAM], GGML_ON_HOST);
 }
 

@@ -56,6 +56,7 @@ typedef struct {
     double part[2];         /* bytes that this side copies of it; 0: all */
     int tag;                /* what it is, for the account */
     bool output;            /* of the graph: never freed */
+    bool stays;             /* an input of several copies */
     bool met;               /* an input that has been read on the GPU */
     bool copied;            /* to the other side */
 } ggml_tensor;
@@ -86,6 +87,7 @@ typedef struct {
     bool failed;            /* a table was too small */
     unsigned char place;    /* of the operation before */
     unsigned char then;     /* of the first operation after those at hand that has a place of its own */
+    double copies;          /* of every input; with more than one they stay */
     bool split_copies;      /* the split at hand has begun with copies */
     int inputs_used;
     int input_order[GGML_MAX_INPUTS]; /* in order of first reading on the GPU */

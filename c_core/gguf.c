@@ -383,7 +383,7 @@ typedef struct {
     const vram_scenario *scenario;
     const vram_model *model;
     bool engine;               /* only what llama.cpp puts on the GPU */
-    double first_layer;        /* layers from here on are on the GPU */
+    vram_llama_cpp_layers gpu; /* what it has */
     double blocks[VRAM_PART_OTHER + 1][VRAM_GGML_COUNT];
     double padding;
     double host;               /* bytes that stay in host memory */
@@ -403,17 +403,19 @@ static double cuda_padding(const vram_gguf_tensor *t)
 static bool on_gpu(const sums *s, const vram_gguf_tensor *t)
 {
     if (!s->engine) return true;
-    if (t->layer >= 0) return (double)t->layer >= s->first_layer;
+    if (t->layer >= 0) return t->layer >= s->gpu.first && (t->layer < s->gpu.end || s->gpu.head);
     bool with_first_layer = has(t->row->name, "per_layer_model_proj") || has(t->row->name, "per_layer_projection_norm") || has(t->row->name, "embedding_norm");
-    if (with_first_layer) return s->first_layer == 0;
-    if (t->token_embedding) return s->model->tied && s->scenario->llama_cpp.gpu_layers != 0 && is(t->row->name, "embed_tokens");
-    return t->row->part != VRAM_PART_EMBEDDING && s->scenario->llama_cpp.gpu_layers != 0;
+    if (with_first_layer) return s->gpu.first == 0 && s->gpu.end > 0;
+    if (t->token_embedding) return s->model->tied && s->gpu.head && is(t->row->name, "embed_tokens");
+    return t->row->part != VRAM_PART_EMBEDDING && s->gpu.head;
 }
 
 static void sum_tensor(void *context, const vram_gguf_tensor *t)
 {
     sums *s = context;
-    double whole = vram_tensor_params(t->row), share = whole > 0 ? vram_rank_tensor_params(s->scenario, s->model, t->row) / whole : 0;
+    vram_tensor mine = vram_rank_tensor(s->scenario, s->model, t->row);
+    if (s->engine) mine.layers = t->row->layers; /* which layers is said by number */
+    double whole = vram_tensor_params(t->row), share = whole > 0 ? vram_tensor_params(&mine) / whole : 0;
     vram_part part = s->engine && t->token_embedding ? VRAM_PART_HEAD : t->row->part;
     if (!on_gpu(s, t)) return;
     s->blocks[part][t->type] += t->bytes / vram_ggml_get(t->type)->bytes * share;
@@ -427,10 +429,43 @@ static void sum_host_tensor(void *context, const vram_gguf_tensor *t)
     if (t->token_embedding || !on_gpu(s, t)) s->host += vram_round_up(t->bytes, 32);
 }
 
-static double first_layer(const vram_scenario *scenario, const vram_model *model)
+/* load_tensors: GPU i of p has what lies from i/p to (i+1)/p of the layers given to GPUs, the output stage being the last; cards are taken to be equal */
+static vram_llama_cpp_layers layers_of(const vram_scenario *s, const vram_model *m, double gpu)
 {
-    double offloaded = scenario->llama_cpp.gpu_layers < 0 ? (double)model->layers + 1 : (double)scenario->llama_cpp.gpu_layers;
-    return vram_max(0, (double)model->layers + 1 - offloaded);
+    double all = (double)m->layers + 1, given = s->llama_cpp.gpu_layers < 0 ? all : vram_min(all, (double)s->llama_cpp.gpu_layers), p = (double)s->parallel.pipeline;
+    double first = all - given + vram_ceil_div(gpu * given, p), end = all - given + vram_ceil_div((gpu + 1) * given, p);
+    return (vram_llama_cpp_layers){(int64_t)vram_min(first, all - 1), (int64_t)vram_min(end, all - 1), end >= all && given > 0};
+}
+
+enum { MAX_GPUS = 64 };
+typedef struct { const vram_scenario *scenario; const vram_model *model; int gpus; double bytes[MAX_GPUS]; } shares;
+
+static void add_to_gpu(void *context, const vram_gguf_tensor *t)
+{
+    shares *s = context;
+    for (int i = 0; i < s->gpus; i++) {
+        sums one = {.scenario = s->scenario, .model = s->model, .engine = true, .gpu = layers_of(s->scenario, s->model, i)};
+        if (on_gpu(&one, t)) s->bytes[i] += t->bytes;
+    }
+}
+
+vram_llama_cpp_layers vram_llama_cpp_on_gpu(const vram_scenario *scenario, const vram_model *model)
+{
+    shares s = {.scenario = scenario, .model = model, .gpus = scenario->parallel.pipeline < MAX_GPUS ? (int)scenario->parallel.pipeline : MAX_GPUS};
+    int fullest = 0;
+    if (s.gpus <= 1) return layers_of(scenario, model, 0);
+    vram_gguf_walk(scenario, model, vram_llama_cpp_file(scenario, scenario->weights), add_to_gpu, &s);
+    for (int i = 0; i < s.gpus; i++) {
+        vram_llama_cpp_layers l = layers_of(scenario, model, i);
+        s.bytes[i] += vram_llama_cpp_cache_bytes(scenario, model, l.first, l.end);
+        if (s.bytes[i] > s.bytes[fullest]) fullest = i;
+    }
+    return layers_of(scenario, model, fullest);
+}
+
+static int64_t host_layers(const vram_scenario *s, const vram_model *m)
+{
+    return s->llama_cpp.gpu_layers < 0 || s->llama_cpp.gpu_layers > m->layers ? 0 : s->llama_cpp.gpu_layers == 0 ? m->layers : m->layers + 1 - s->llama_cpp.gpu_layers;
 }
 
 /* Windowed layers are rotated without the factors. */
@@ -443,9 +478,9 @@ static bool rotates_on_host(const vram_model *model, double first_on_gpu)
 
 double vram_gguf_host_bytes(const vram_scenario *scenario, const vram_model *model, vram_format format)
 {
-    sums s = {.scenario = scenario, .model = model, .engine = true, .first_layer = first_layer(scenario, model)};
+    sums s = {.scenario = scenario, .model = model, .engine = true, .gpu = {host_layers(scenario, model), model->layers, scenario->llama_cpp.gpu_layers != 0}};
     vram_gguf_walk(scenario, model, format, sum_host_tensor, &s);
-    return s.host + (rotates_on_host(model, s.first_layer) ? vram_round_up(4 * (double)model->rotary_factors, 32) : 0);
+    return s.host + (rotates_on_host(model, (double)s.gpu.first) ? vram_round_up(4 * (double)model->rotary_factors, 32) : 0);
 }
 
 static void add_sums(const sums *s, vram_role role, unsigned phases, vram_report *report)
@@ -464,8 +499,8 @@ static void add_sums(const sums *s, vram_role role, unsigned phases, vram_report
 void vram_gguf_weights(const vram_scenario *scenario, const vram_model *model, vram_role role, vram_format format, unsigned phases, vram_report *report)
 {
     sums s = {.scenario = scenario, .model = model, .engine = scenario->task == VRAM_TASK_INFERENCE && scenario->engine == VRAM_ENGINE_LLAMA_CPP};
-    s.first_layer = first_layer(scenario, model);
+    if (s.engine) s.gpu = vram_llama_cpp_on_gpu(scenario, model);
     vram_gguf_walk(scenario, model, format, sum_tensor, &s);
-    if (s.first_layer < (double)model->layers) s.blocks[VRAM_PART_OTHER][VRAM_GGML_F32] += (double)model->rotary_factors;
+    if (!s.engine || s.gpu.first < s.gpu.end) s.blocks[VRAM_PART_OTHER][VRAM_GGML_F32] += (double)model->rotary_factors;
     add_sums(&s, role, phases, report);
 }

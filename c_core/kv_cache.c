@@ -272,9 +272,6 @@ static void llama_cpp_rules(const vram_scenario *scenario, const vram_model *mod
     rules->state_bytes = rules->conv_bytes = 4;
     rules->conv_less = 1;
     rules->expanded = scenario->llama_cpp.mla_cache == VRAM_MLA_CACHE_EXPANDED;
-    if (scenario->llama_cpp.gpu_layers >= 0 && scenario->llama_cpp.gpu_layers <= model->layers)
-        rules->first_layer = model->layers - (int64_t)vram_max(0, (double)scenario->llama_cpp.gpu_layers - 1);
-    rules->end_layer = model->layers;
     rules->source = VRAM_SOURCE_LLAMA_CPP;
 }
 
@@ -282,11 +279,31 @@ vram_cache_rules vram_cache_rules_of(const vram_scenario *scenario, const vram_m
 {
     vram_cache_rules rules = vram_cache_rules_plain(scenario, model, role, sequences, tokens, phases);
     if (scenario->engine == VRAM_ENGINE_TRANSFORMERS) transformers_rules(&rules);
-    if (scenario->engine == VRAM_ENGINE_LLAMA_CPP) llama_cpp_rules(scenario, model, &rules);
+    if (scenario->engine == VRAM_ENGINE_LLAMA_CPP) {
+        vram_llama_cpp_layers layers = vram_llama_cpp_on_gpu(scenario, model);
+        llama_cpp_rules(scenario, model, &rules);
+        rules.first_layer = layers.first;
+        rules.end_layer = layers.end;
+    }
     return rules;
 }
 
 double vram_cache_cells(const vram_cache_rules *rules, const vram_attention *attention) { return cells(rules, attention); }
+
+/* To compare GPUs with each other */
+double vram_llama_cpp_cache_bytes(const vram_scenario *scenario, const vram_model *model, int64_t first, int64_t end)
+{
+    vram_cache_rules rules = vram_cache_rules_plain(scenario, model, VRAM_ROLE_MODEL, 1, (double)scenario->context, 0);
+    double bytes = 0;
+    llama_cpp_rules(scenario, model, &rules);
+    for (int64_t i = first; i < end; i++) {
+        const vram_attention *a = &model->kind[model->layer_kind[i]].attention;
+        double keys = (double)(a->kv_heads * a->head_dim) * rules.k_bytes + (double)(a->kv_heads * a->v_head_dim) * rules.v_bytes;
+        if (a->type == VRAM_MIXER_NONE || a->shares_cache) continue;
+        bytes += cells(&rules, a) * rules.sequences * (a->type == VRAM_MIXER_MLA ? (double)(a->kv_lora_rank + a->qk_rope_head_dim) * rules.k_bytes : keys);
+    }
+    return bytes;
+}
 
 void vram_kv_cache(const vram_scenario *scenario, const vram_model *model, vram_role role, double sequences, double tokens, unsigned phases, vram_report *report)
 {

@@ -178,7 +178,7 @@ static int plain_layer(net *n, const vram_layer *l)
     int stream = STREAM;
     bool both = l->attention.type != VRAM_MIXER_NONE && l->state.type != VRAM_STATE_NONE, after_only = l->post_norms && l->norms == 2;
     if (has_mixer(l)) {
-        n->columns = !llama_reads_ahead(l) ? GGML_NONE : n->layer > 0 ? CARRIED : llama_read_columns(n, &l->state);
+        n->columns = !llama_reads_ahead(l) ? GGML_NONE : n->layer > n->b->first ? CARRIED : llama_read_columns(n, &l->state);
         int y = both ? both_mixers(n, l) : mixer(n, l, after_only ? stream : norm_rows(n, stream));
         y = pick_rows(n, &stream, y);
         y = post_norm(n, l, y);
@@ -228,17 +228,18 @@ static void walk(net *n)
 {
     n->rows = n->tokens;
     n->leaf = 0;
-    n->layer = 0;
+    n->layer = n->b->first;
     n->g->host_layers = on_host(n);
     if (!on_host(n) && !n->no_kernel) ggml_graph_allocate_inputs(n->g);
-    if (n->m->position == VRAM_POSITION_LEARNED) run(n, add(n, STREAM, LEARNED_POSITIONS), GGML_NONE);
-    if (n->m->embedding_norm) run(n, norm_rows(n, STREAM), GGML_NONE);
-    if (n->layer_input > 0) {
+    bool whole = n->b->first == 0;
+    if (whole && n->m->position == VRAM_POSITION_LEARNED) run(n, add(n, STREAM, LEARNED_POSITIONS), GGML_NONE);
+    if (whole && n->m->embedding_norm) run(n, norm_rows(n, STREAM), GGML_NONE);
+    if (whole && n->layer_input > 0) {
         int inputs = same(n, true, LAYER_INPUTS);
         run(n, same(n, true, STREAM), inputs);
     }
-    if (trait(n, SCALED_EMBEDDINGS)) run(n, same(n, true, STREAM), GGML_NONE);
-    for (n->layer = 0; n->layer < n->m->layers; n->layer++) {
+    if (whole && trait(n, SCALED_EMBEDDINGS)) run(n, same(n, true, STREAM), GGML_NONE);
+    for (n->layer = n->b->first; n->layer < n->b->end; n->layer++) {
         const vram_layer *l = layer_at(n, n->layer);
         n->carried = GGML_NONE;
         n->carried_made = false;
@@ -249,8 +250,9 @@ static void walk(net *n)
         run(n, stream, n->carried);
         if (n->layer + 1 >= n->b->host_layers && !n->no_kernel) ggml_graph_allocate_inputs(n->g);
     }
+    n->layer = n->m->layers;
     n->g->host_layers = on_host(n);
-    head(n, STREAM);
+    if (n->b->head) head(n, STREAM);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ inputs -- */
@@ -296,6 +298,7 @@ static net start(ggml_graph *graph, const vram_model *model, const llama_batch *
     net n = {.g = graph, .m = model, .b = batch, .traits = traits_of(model), .two_caches = batch->two_caches, .hidden = (double)model->hidden, .layer_input = layer_input_width(model), .tokens = batch->tokens};
     for (int i = 0; i < model->kinds; i++) n.no_kernel |= batch->flash && model->kind[i].attention.type != VRAM_MIXER_NONE && !llama_has_kernel(batch, &model->kind[i].attention);
     ggml_graph_start(graph);
+    graph->copies = batch->copies;
     tag(&n, VRAM_WHAT_HIDDEN_STATES);
     ggml_graph_input(graph, STREAM, ggml_f32(n.hidden, n.tokens, 1));
     ggml_graph_input(graph, LEARNED_POSITIONS, ggml_f32(n.hidden, n.tokens, 1));
@@ -327,7 +330,7 @@ static double only_on_host(const net *n)
     double ids = vram_round_up(4 * n->tokens, 32), tables = 1;
     if (n->layer_input > 0) tables++;
     if (n->m->position == VRAM_POSITION_LEARNED) tables++;
-    return vram_round_up(n->g->embeddings.of.bytes, 32) + tables * ids;
+    return n->b->copies * (vram_round_up(n->g->embeddings.of.bytes, 32) + tables * ids);
 }
 
 llama_buffers llama_graph_buffers(ggml_graph *graph, const vram_model *model, const llama_batch *batch)

@@ -19,6 +19,9 @@ typedef struct {
     bool two_caches;           /* windowed layers have a cache of their own */
     bool flash;
     vram_format k_type, v_type;
+    int64_t first, end;        /* layers on this GPU; those in host memory are walked, too */
+    bool head;                 /* and the output stage */
+    double copies;             /* of every input: 4 where several GPUs work as a pipeline (GGML_SCHED_MAX_COPIES) */
     int64_t host_layers;       /* the first layers, which stay in host memory; one more: the output, too */
     const llama_weights *weights; /* of theirs */
 } llama_batch;

@@ -204,3 +204,23 @@ TEST(llama_host, "llama.cpp: what stays in host memory")
     }
     vram_json_close(json);
 }
+
+/* Measured: the same, with two devices of equal memory. Each has half the layers, the output stage counting as one; the fullest is shown. */
+TEST(llama_pipeline, "llama.cpp: two GPUs share the layers and keep four copies of every input")
+{
+    static const struct { const char *model; int context; double weights, cache, compute; } cases[] = {
+        {"qwen3-0.6b", 8192, 720233472, 436207616, 67150336},
+        {"llama-3.1-8b", 131072, 7416086784, 9126805504, 683712512},
+        {"qwen3-30b-a3b", 8192, 31169356800, 419430400, 134258688},
+    };
+    vram_json *json = vram_json_open(vram_presets, vram_presets_bytes);
+    for (int i = 0; i < COUNT(cases); i++) {
+        char scenario[512];
+        snprintf(scenario, sizeof scenario,
+                 "{\"task\":\"inference\",\"model\":\"%s\",\"engine\":\"llama.cpp\",\"weights\":\"gguf:F16\",\"context\":%d,\"gpus\":2,\"parallel\":{\"pipeline\":2},\"llama_cpp\":{\"slots\":1,\"output_rows\":1}}",
+                 cases[i].model, cases[i].context);
+        double weights = sum(json, scenario, "weights", "weights"), cache = sum(json, scenario, "kv_cache", "kv_cache"), compute = sum(json, scenario, "workspace", "logits");
+        CHECK(same(weights, cases[i].weights) && same(cache, cases[i].cache) && same(compute, cases[i].compute), "%s: %.0f %.0f %.0f", scenario, weights, cache, compute);
+    }
+    vram_json_close(json);
+}
