@@ -172,9 +172,9 @@ void vram_engine_sglang(const vram_scenario *s, vram_report *report)
     vram_sglang_loading(s, report);
     report->pool.model_bytes = 0;
     for (int i = first; i < report->entries; i++) report->pool.model_bytes += report->entry[i].bytes;
-    vram_ranks_allowance(s, false, report);
     vram_kernels_allowance(s, LOADING_KERNELS_MIB, report);
     for (int i = first; i < report->entries; i++) held += report->entry[i].bytes;
+    held += vram_ranks_allowance(s, false, report) * vram_sglang_share(s, &s->gpu); /* joined before free memory is first read: it is the share of less */
     capacity(s, held, report);
     reserved(s, report);
     request_table(s, report);
