@@ -6,6 +6,7 @@
  * (utils/match.py), https://github.com/NVIDIA/TensorRT-Model-Optimizer (export/quant_utils.py). */
 #include "families.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { PATTERN = 160, PATH = 160 };
@@ -226,40 +227,57 @@ static int64_t layer_said(const char *said)
     return *c == '.' || *c == '\\' || *c == '\0' ? n : -2;
 }
 
-/* Marks the layers of a tensor that an entry names; those that several name count once. */
-static void apply(const vram_model *m, const char *said, const vram_tensor *t, unsigned char mark[VRAM_MAX_LAYERS])
+/* An entry made ready */
+typedef struct { int64_t only; char pattern[PATTERN]; } exception;
+
+/* All of a list; NULL when nothing can be said. The caller frees it. */
+static exception *made_ready(const cJSON *list, int *count)
 {
-    char pattern[PATTERN];
-    int64_t only = layer_said(said);
+    const cJSON *entry;
+    exception *all = malloc(((size_t)cJSON_GetArraySize(list) + 1) * sizeof *all);
+    *count = 0;
+    cJSON_ArrayForEach(entry, list) {
+        const char *said = cJSON_IsString(entry) ? entry->valuestring : "";
+        bool regex = strncmp(said, "re:", 3) == 0;
+        if (!all || !*said) continue;
+        all[*count].only = layer_said(said);
+        if (regex ? from_regex(without_prefix(said + 3), all[*count].pattern) : from_name(without_prefix(said), all[*count].pattern)) ++*count;
+    }
+    return all;
+}
+
+/* Marks the layers of a tensor that an entry names; those that several name count once. */
+static void apply(const vram_model *m, const exception *e, const vram_tensor *t, unsigned char mark[VRAM_MAX_LAYERS])
+{
     int named = -1;
-    if (!(strncmp(said, "re:", 3) == 0 ? from_regex(without_prefix(said + 3), pattern) : from_name(without_prefix(said), pattern))) return;
-    if (only >= 0) {
-        if (only < m->layers && m->layer_kind[only] == t->kind && names_tensor(m, t, pattern, only)) mark[only] = 1;
+    if (e->only >= 0) {
+        if (e->only < m->layers && m->layer_kind[e->only] == t->kind && !mark[e->only]) mark[e->only] = names_tensor(m, t, e->pattern, e->only);
         return;
     }
     for (int64_t i = 0; i < m->layers; i++) {
         if (m->layer_kind[i] != t->kind) continue;
-        if (named < 0 || only == -2) named = names_tensor(m, t, pattern, i); /* without a number all layers are as the first */
+        if (named < 0 || e->only == -2) named = names_tensor(m, t, e->pattern, i); /* without a number all layers are as the first */
         if (named) mark[i] = 1;
-        else if (only == -1) return;
+        else if (e->only == -1) return;
     }
 }
 
 static void count_kept(const cJSON *list, vram_model *m, bool others)
 {
-    const cJSON *entry;
-    for (int k = 0; k < m->tensors; k++) {
+    int count;
+    exception *all = made_ready(list, &count);
+    for (int k = 0; all && k < m->tensors; k++) {
         vram_tensor *t = &m->tensor[k];
         unsigned char mark[VRAM_MAX_LAYERS] = {0};
         int64_t named = 0, layers = 0;
         if (t->kind < 0 || !(t->linear || t->stacked) || t->columns == 1) continue;
-        cJSON_ArrayForEach(entry, list)
-            if (cJSON_IsString(entry)) apply(m, entry->valuestring, t, mark);
+        for (int e = 0; e < count; e++) apply(m, &all[e], t, mark);
         for (int64_t i = 0; i < m->layers; i++) layers += m->layer_kind[i] == t->kind, named += mark[i];
         int64_t kept = others ? layers - named : named;
-        if (kept == layers) kept = t->layers;
+        if (kept == layers) kept = t->layers; /* blocks that layers share */
         t->kept = kept > t->kept ? kept : t->kept;
     }
+    free(all);
 }
 
 /* Targets that are not "Linear" name all that is packed. */
