@@ -36,6 +36,7 @@ static llama_batch batch_of(const vram_scenario *s)
     llama_batch b = {.sequences = slots, .streams = streams, .flash = s->llama_cpp.flash_attention != 0, .k_type = s->kv_cache_k, .v_type = s->kv_cache_v};
     double context = pad((double)s->context), ubatch = vram_min((double)s->context, (double)s->llama_cpp.ubatch); /* the context before it is padded */
     vram_llama_cpp_layers gpu = vram_llama_cpp_on_gpu(s, &s->model);
+    b.snapshots = 1 + (double)s->speculative.mtp_tokens;
     b.host_layers = s->parallel.pipeline == 1 || gpu.first == host_layers(s) ? host_layers(s) : 0; /* the first GPU takes what the host sends */
     b.first = b.host_layers > 0 ? 0 : gpu.first;
     b.end = b.host_layers > gpu.end ? b.host_layers : gpu.end;

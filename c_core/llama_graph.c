@@ -37,7 +37,7 @@ static const family families[] = {
     {"jamba", NO_ROPE | PLAIN_WEIGHTS | MIXER_IN_STREAM | FFN_IN_STREAM},
     {"falcon_mamba", BARE_STATE_NORMS},
     {"falcon_h1", PICK_AFTER_SUM},
-    {"nemotron_h", NO_ROPE | PICK_AFTER_NORM | SCALED_WEIGHTS},
+    {"nemotron_h", SNAPSHOTS | NO_ROPE | PICK_AFTER_NORM | SCALED_WEIGHTS},
     {"lfm2", FFN_IN_STREAM | MIXER_IN_STREAM},
     {"qwen3_next", REPEAT_KEYS | PICK_AFTER_NORM},
     {"qwen3_5", PICK_AFTER_NORM | FOUR_POSITIONS},

@@ -14,6 +14,7 @@ typedef struct {
     double tokens;             /* of the largest micro-batch */
     double outputs;            /* rows of logits */
     double sequences;          /* slots */
+    double snapshots;          /* of a recurrent state that a micro-batch leaves: one, and one for every token drafted */
     double streams;            /* caches apart: slots, or 1 */
     double cells, window_cells; /* of one stream */
     bool two_caches;           /* windowed layers have a cache of their own */

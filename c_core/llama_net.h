@@ -43,7 +43,8 @@ enum {
     PICK_BEFORE_NORM = 1 << 22,          /* parallel blocks: the MLP's own norm sees only the rows picked (GPT-NeoX) */
     PICK_AFTER_SUM = 1 << 23,            /* rows are picked once the mixer has been added (Falcon-H1) */
     PICK_AFTER_LAYERS = 1 << 24,         /* the rows of the outputs are picked after the last layer (gpt-oss) */
-    PICK_AFTER_NORM = 1 << 25            /* or after the last norm */
+    PICK_AFTER_NORM = 1 << 25,           /* or after the last norm */
+    SNAPSHOTS = 1 << 26                  /* Mamba: the scan leaves a state for every token drafted (Nemotron-H) */
 };
 
 typedef struct {

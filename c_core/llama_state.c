@@ -77,7 +77,7 @@ static int convolution(net *n, const vram_state *s, int joined)
 static int scan(net *n, const vram_state *s, int x, int dt, double decays, int b, int c)
 {
     vram_state_shape shape = vram_state_size(s);
-    double states = shape.channels * shape.numbers * n->b->sequences;
+    double snapshots = trait(n, SNAPSHOTS) ? n->b->snapshots : 1, states = shape.channels * shape.numbers * n->b->sequences * snapshots;
     int cached = cached_states(n, 4 * states), weight = vector_of(n, decays);
     ggml_shape out = ggml_f32((double)s->inner * n->tokens + states, 1, 1);
     int y = placed(n, 1, ggml_graph_op(n->g, false, out, SOURCES(cached, V(x), dt, weight, b, c, STATE_IDS)));
@@ -190,7 +190,7 @@ int llama_gated_delta(net *n, const vram_state *s, int x)
         int b = multiply(n, x, heads);
         beta = shaped(n, true, ggml_f32(1, heads, t), V(b));
     }
-    double rows = t + (double)s->key_head_dim * n->b->sequences;
+    double rows = t + (double)s->key_head_dim * n->b->sequences * n->b->snapshots;
     int out = ggml_graph_op(n->g, false, ggml_f32(value, rows, 1), SOURCES(q, k, V(conv), decay, beta, V(state)));
     n->g->tensor[out].part[GGML_ON_HOST] = 4 * (rows - t) * value;
     ggml_graph_write(n->g, SOURCES(V(out)));

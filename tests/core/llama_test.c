@@ -141,6 +141,15 @@ TEST(llama_graphs, "llama.cpp: compute buffers of many families, with all layers
     vram_json_close(json);
 }
 
+TEST(llama_snapshots, "llama.cpp: drafted tokens leave states of their own")
+{
+    vram_json *json = vram_json_open(vram_presets, vram_presets_bytes);
+    const char *scenario = "{\"task\":\"inference\",\"model\":\"qwen3.5-9b\",\"engine\":\"llama.cpp\",\"weights\":\"gguf:F16\",\"context\":8192,\"llama_cpp\":{\"slots\":4},\"speculative\":{\"mtp_tokens\":6}}";
+    double compute = sum(json, scenario, "workspace", "logits"), states = sum(json, scenario, "recurrent_state", "recurrent_state");
+    CHECK(same(compute, 143409408) && same(states, 1475346432), "%.0f %.0f", compute, states); /* measured as above, with n_rs_seq 6 */
+    vram_json_close(json);
+}
+
 /* Measured: llama.cpp v0.5.0's llama_model_quantize with dry_run, on the same files; with an importance matrix where said. */
 TEST(llama_mixes, "llama.cpp: what llama-quantize makes of published shapes")
 {
