@@ -432,6 +432,29 @@ for (const [place, url, allowed] of places) {
     assert.notEqual(await text(page, '#sentence'), '')
   })
 
+  await on('chapters: the path from the first to the last; every number in the sentences filled in; the homework shows the program\'s numbers', async page => {
+    const homework = { load: { model: 'qwen2.5-0.5b', engine: 'transformers', context: 1024, prompt: 512, gpu: 'rtx-4090' } }
+    homework.infer = homework.load
+    for (const [id, size] of [['train', 1], ['batch', 2]]) homework[id] = { task: 'training', model: 'qwen2.5-0.5b', gpu: 'rtx-4090', training: { precision: 'bf16', attention: 'sdpa', sequence_length: 1024, micro_batch: size } }
+    const logs = batch(Object.values(homework)).map(l => JSON.parse(l).log)
+    for (const lang of ['zh', 'en']) {
+      await open(page, url, `#v=1&p=weights&lang=${lang}`)
+      for (let chapter = 1; chapter <= 7; chapter++) {
+        const guide = await page.$$eval('#question, .guide', nodes => nodes.map(n => n.textContent).join(' '))
+        assert.doesNotMatch(guide, /[{}]|NaN|undefined/)
+        assert.equal(await page.$$eval('.guide-say li', n => n.length), 3)
+        if (chapter < 7) await Promise.all([page.waitForFunction(c => document.querySelector('.chapter-link[aria-current]')?.firstChild.textContent === String(c), {}, chapter + 1), page.click('.guide-next')])
+      }
+    }
+    await turn(page, '#v=1&p=kv-cache&lang=en')
+    await page.$$eval('#chapter details', n => n.forEach(d => { d.open = true }))
+    await page.waitForSelector('.homework > li')
+    const shown = await page.$$eval('.homework > li', rows => rows.map(r => [...r.querySelectorAll('ul code')].map(c => c.textContent)))
+    assert.deepEqual(shown, logs.map((log, i) => log.filter(l => l.id === (i ? 'torch_peak' : 'torch_loaded') || (i && l.id === 'nvidia_smi')).map(l => l.text)))
+    // the controls that matter come first, the others fold away
+    assert.deepEqual(await page.$$eval('#form > .fields > .field:not([hidden])', n => n.map(f => f.dataset.path)), ['context', 'batch', 'kv_cache', 'weights'])
+  })
+
   await on('works by keyboard: a row opens to its arithmetic', async page => {
     await open(page, url, linkOf('weights', {}, '&lang=en'))
     const tags = new Set()
@@ -460,8 +483,9 @@ for (const [place, url, allowed] of places) {
 const [, home, own] = places[1]
 for (const lang of ['en', 'zh']) for (const theme of ['light', 'dark']) for (const width of [360, 1440])
   await test(`${name}: axe finds nothing, ${lang}, ${theme}, ${width} pixels`, () => withPage(browser, { width, allowed: own }, async page => {
-    for (const id of ['kv-cache', 'lora', 'ppo']) {
+    for (const id of ['kv-cache', 'lora', 'ppo', 'one-a100&view=claim', 'weights&view=quiz&chapter=5&seed=abc123']) {
       await open(page, home, linkOf(id, {}, `&lang=${lang}&theme=${theme}`))
+      if (id.includes('claim')) await page.waitForSelector('.claim-set')
       await page.evaluate(() => { document.querySelector('.row-open').click(); for (const d of document.querySelectorAll('#form details')) d.open = true })
       await page.evaluate(axe)
       const found = await page.evaluate(async () => (await axe.run(document, { resultTypes: ['violations'] })).violations

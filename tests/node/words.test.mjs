@@ -39,3 +39,17 @@ await test('presets: titles and texts in both languages', () => {
   for (const p of presets.scenarios) for (const part of [p.title, p.text, ...(p.variants ?? []).map(v => v.title), ...(p.quoted ?? []).map(q => q.text)])
     for (const l of ['en', 'zh']) assert.ok(part?.[l]?.trim(), `${p.id} ${l}`)
 })
+
+await test('chapters: a question, three sentences, a trap, short, in both languages; controls that exist', () => {
+  const guided = presets.scenarios.filter(s => s.chapter)
+  const paths = fields.map(f => f.path)
+  for (const s of guided) {
+    assert.equal(s.say?.length, 3, s.id)
+    for (const l of ['en', 'zh']) for (const part of [s.question, ...s.say, s.trap]) {
+      assert.ok(part?.[l]?.trim(), `${s.id} ${l}`)
+      assert.ok(part[l].length <= (l === 'en' ? 230 : 110), `${s.id} ${l}: too long for a small screen`)
+    }
+    for (const part of [...s.say, s.trap]) assert.deepEqual(holes(part.zh), holes(part.en), s.id)
+    for (const path of s.controls) assert.ok(paths.includes(path), `${s.id}: ${path}`)
+  }
+})

@@ -42,7 +42,11 @@ export function makeChapterPanel(kicker, root, { presets, onVariant }) {
   kicker.append(place, heading);
   const text = el('p', { class: 'chapter-text' });
   const variants = el('div', { class: 'variants', role: 'group' });
-  root.append(text, variants);
+  // a chapter says it in three sentences first; its whole account opens below
+  const summary = el('summary', {});
+  const long = el('p', { class: 'chapter-text' });
+  const folded = el('details', { class: 'fold small' }, summary, long);
+  root.append(text, variants, folded);
 
   return {
     // price(patch) -> {bytes} of the scenario as told, with the patch; null: without any
@@ -53,7 +57,10 @@ export function makeChapterPanel(kicker, root, { presets, onVariant }) {
       if (!s) return;
       setText(place, s.chapter ? ui('chapter_of', { n: s.chapter }) : ui('scenario'));
       setText(heading, both(s.title));
-      setText(text, both(s.text));
+      setText(s.say ? long : text, both(s.text));
+      setText(summary, ui('guide_long'));
+      show(text, !s.say);
+      show(folded, Boolean(s.say));
       setAttr(variants, 'aria-label', ui('variants'));
       const items = [{ restore: true, title: null, patch: {} }, ...(s.variants ?? [])];
             keyed(variants, items.map((v, i) => ({ ...v, i })), (v) => `${s.id}#${v.i}`, (v) => {

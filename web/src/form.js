@@ -112,10 +112,13 @@ export function makeForm(root, { index, presets, actions }) {
   let now = null;
   let arranged = null;
 
-  function arrange(taskId) {
-    if (arranged === taskId) return;
-    arranged = taskId;
-    const order = FIRST[taskId] ?? [];
+  // A chapter names the fields that matter for it; otherwise the task's come first.
+  let order = [];
+  function arrange(taskId, chapter) {
+    const key = `${taskId} ${chapter ?? ''}`;
+    if (arranged === key) return;
+    arranged = key;
+    order = chapter ?? FIRST[taskId] ?? [];
     const place = new Map(order.map((path, i) => [path, i]));
     for (const f of [...fields].sort((a, b) => (place.get(a.path) ?? 999) - (place.get(b.path) ?? 999))) {
       (place.has(f.path) ? first : groups.find((g) => g.id === groupOf(f.path)).body).append(f.node);
@@ -152,7 +155,7 @@ export function makeForm(root, { index, presets, actions }) {
         part.radio.checked = part.value === valueOf('task');
         setText(part.text, valueWord('task', part.value));
       }
-      arrange(valueOf('task'));
+      arrange(valueOf('task'), context.first);
       const under = (path) => (error && (error.path === path || error.path?.startsWith(`${path}.`)) ? error : null);
       model.update({ value: getPath(slot.scenario, 'model') ?? slot.report?.scenario.model, report: slot.report, unit, error: under('model') });
 
@@ -184,7 +187,7 @@ export function makeForm(root, { index, presets, actions }) {
         if (!on) continue;
         const problem = under(f.path);
         const changed = isChanged(f.path);
-        if (!(FIRST[arranged] ?? []).includes(f.path)) {
+        if (!order.includes(f.path)) {
           const c = counts.get(groupOf(f.path));
           c.visible += 1;
           c.changed += changed ? 1 : 0;

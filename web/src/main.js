@@ -11,6 +11,7 @@ import { el, keyed, setAttr, setText, show } from './dom.js';
 import { tellHeight } from './embed.js';
 import { fallback, indexTables, valueReader } from './fields.js';
 import { makeForm } from './form.js';
+import { makeGuide } from './guide.js';
 import { LANGS, getLang, preferredLang, setLang, ui } from './i18n.js';
 import { makeLedger } from './ledger.js';
 import { makeLimits } from './limits.js';
@@ -175,6 +176,7 @@ export async function start({ wasm, presets, accuracy }) {
       sayLater();
     },
   });
+  const guide = makeGuide($('question'), $('chapter'), { presets, core, linkOf: presetLink, quizLink: (chapter) => linkOf([], { view: 'quiz', chapter, seed: quizSeed }) });
   const claim = makeClaim($('claim'), {
     presets, index, ask: (scenario) => core.claim(scenario),
     linkOf: (c) => linkOf([{ preset: c.preset ?? null, scenario: c.scenario ?? baseOf(c) }], { view: 'claim' }),
@@ -234,6 +236,7 @@ export async function start({ wasm, presets, accuracy }) {
       quoted: presets.scenarios.find((s) => s.id === slot.preset)?.quoted,
     };
     if (shown.view === 'claim') claim.update({ ...all, slot });
+    guide.update({ preset: slot.preset, report, unit: u });
     card.update(all);
     ledger.update(all);
     facts.update(all);
@@ -279,6 +282,7 @@ export async function start({ wasm, presets, accuracy }) {
   }
 
   const formContext = () => ({
+    first: presets.scenarios.find((s) => s.id === slots[0].preset)?.controls,
     slot: slots[0], base: baseOf(slots[0]), valueOf: valueReader(index, slots[0].scenario, slots[0].report?.scenario), unit: unit(), prices,
   });
 
