@@ -220,6 +220,9 @@ void vram_allocator_give(vram_allocator *allocator, double block);
 double vram_block_bytes(double bytes);                                /* of the block that a tensor gets of a new segment */
 double vram_model_slack(const vram_scenario *scenario, const vram_model *model, double bytes); /* what the blocks of a loaded model hold beyond its tensors, a number in so many bytes */
 
+/* ---- reserve.c : what that allocator keeps beyond the tensors; the last entry, of all the others ---- */
+void vram_reserve(const vram_scenario *scenario, vram_report *report);
+
 /* ---- engines at inference (engine.c dispatches) ---- */
 void vram_engine_entries(const vram_scenario *scenario, vram_report *report);       /* engine.c; bare, transformers, sglang */
 void vram_engine_vllm(const vram_scenario *scenario, vram_report *report);          /* engine_vllm.c */

@@ -63,6 +63,7 @@ bool vram_estimate(const vram_scenario *s, const vram_gpu *gpus, int gpu_count, 
     else if (s->task == VRAM_TASK_TRAINING) vram_training(s, report);
     else vram_rl(s, report);
     vram_gpu_overheads(s, report);
+    vram_reserve(s, report);
     remarks(s, report);
     if (s->task != VRAM_TASK_INFERENCE) not_modelled(s, report);
     if (!vram_ledger_close(report, error)) return false;

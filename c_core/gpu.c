@@ -15,6 +15,9 @@ void vram_gpu_overheads(const vram_scenario *s, vram_report *report)
                VRAM_SYMBOL_BYTES, s->gpu.context_bytes);
 }
 
+/* Whole segments without a tensor go back to the driver before PyTorch reports that memory has run out. */
+static bool given_back(const vram_entry *e) { return e->component == VRAM_COMPONENT_FRAGMENTATION && e->what == VRAM_WHAT_ALLOCATOR_CACHE; }
+
 /* Bytes that must find room in `usable`: the peak without the context, which usable has already given away. */
 static double needed(const vram_report *report)
 {
@@ -22,7 +25,7 @@ static double needed(const vram_report *report)
     for (int p = 0; p < VRAM_PHASE_COUNT; p++) {
         double sum = 0;
         for (int i = 0; i < report->entries; i++)
-            if ((report->entry[i].phases & VRAM_BIT(p)) && report->entry[i].component != VRAM_COMPONENT_CONTEXT) sum += report->entry[i].bytes;
+            if ((report->entry[i].phases & VRAM_BIT(p)) && report->entry[i].component != VRAM_COMPONENT_CONTEXT && !given_back(&report->entry[i])) sum += report->entry[i].bytes;
         most = vram_max(most, sum);
     }
     return most;

@@ -1,0 +1,234 @@
+/* reserve.c -- what PyTorch's caching allocator keeps from the driver beyond the tensors of the fullest moment.
+ *
+ * The ledger says which tensors stand at the peak of each phase. Two steps from a cold start are played over these sets, phase by phase:
+ * what a phase no longer has is given back, what it has anew is taken, from large to small. The blocks are the allocator's: the smallest
+ * free one that holds a tensor, else a new segment of 20 MiB for less than 10 MiB, of whole 2 MiB for more; what is left beyond 1 MiB is
+ * cut off and joins its free neighbours again; no segment goes back (c10/cuda/CUDACachingAllocator.cpp). What comes and goes within
+ * a phase below its peak is not seen, nor what stands in all phases: hence an allowance. */
+#include "core.h"
+
+#include <string.h>
+
+enum { BLOCKS = 2048, KINDS = 256, MOST = 512, NONE = -1 }; /* MOST: tensors of a kind that are played one by one */
+static const double MIB = 1048576;
+
+typedef struct { double bytes; short before, behind, next; bool free; } block; /* neighbours in a segment; next of the same kind */
+
+typedef struct {
+    double reserved;           /* all segments */
+    double apart;              /* tensors that are only counted: up to 1 MiB, or too many */
+    int blocks, frees;
+    short spare;               /* nodes that joined others */
+    short free[BLOCKS];        /* from small to large */
+    block block[BLOCKS];
+} pool;
+
+typedef struct { unsigned char component; short what; double bytes, want[VRAM_PHASE_COUNT]; int held; short first; } kind;
+
+static short node_of(pool *p, double bytes)
+{
+    short n = p->spare;
+    if (n != NONE) p->spare = p->block[n].next;
+    else if (p->blocks < BLOCKS) n = (short)p->blocks++;
+    if (n != NONE) p->block[n] = (block){bytes, NONE, NONE, NONE, false};
+    return n;
+}
+
+/* First of the free blocks with so many bytes or more */
+static int free_place(const pool *p, double bytes)
+{
+    int low = 0, high = p->frees;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (p->block[p->free[middle]].bytes < bytes) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+static void free_add(pool *p, short n)
+{
+    int at = free_place(p, p->block[n].bytes);
+    memmove(&p->free[at + 1], &p->free[at], (size_t)(p->frees - at) * sizeof p->free[0]);
+    p->free[at] = n;
+    p->frees++;
+    p->block[n].free = true;
+}
+
+static void free_remove(pool *p, int at)
+{
+    p->block[p->free[at]].free = false;
+    p->frees--;
+    memmove(&p->free[at], &p->free[at + 1], (size_t)(p->frees - at) * sizeof p->free[0]);
+}
+
+static short take(pool *p, double bytes)
+{
+    int at = free_place(p, bytes);
+    short n;
+    if (at < p->frees) {
+        n = p->free[at];
+        free_remove(p, at);
+    } else {
+        double segment = bytes < 10 * MIB ? 20 * MIB : vram_round_up(bytes, 2 * MIB);
+        n = node_of(p, segment);
+        if (n == NONE) return NONE;
+        p->reserved += segment;
+    }
+    if (p->block[n].bytes - bytes <= MIB) return n;
+    short rest = node_of(p, p->block[n].bytes - bytes);
+    if (rest == NONE) return n;
+    p->block[n].bytes = bytes;
+    p->block[rest].before = n;
+    p->block[rest].behind = p->block[n].behind;
+    if (p->block[rest].behind != NONE) p->block[p->block[rest].behind].before = rest;
+    p->block[n].behind = rest;
+    free_add(p, rest);
+    return n;
+}
+
+/* Two neighbours are one */
+static void join(pool *p, short n, short behind)
+{
+    p->block[n].bytes += p->block[behind].bytes;
+    p->block[n].behind = p->block[behind].behind;
+    if (p->block[n].behind != NONE) p->block[p->block[n].behind].before = n;
+    p->block[behind].next = p->spare;
+    p->spare = behind;
+}
+
+static void leave_free(pool *p, short n)
+{
+    int at = free_place(p, p->block[n].bytes);
+    while (p->free[at] != n) at++;
+    free_remove(p, at);
+}
+
+static void give(pool *p, short n)
+{
+    short before = p->block[n].before, behind = p->block[n].behind;
+    if (behind != NONE && p->block[behind].free) {
+        leave_free(p, behind);
+        join(p, n, behind);
+    }
+    if (before != NONE && p->block[before].free) {
+        leave_free(p, before);
+        join(p, before, n);
+        n = before;
+    }
+    free_add(p, n);
+}
+
+/* ---------------------------------------------------------------------------------------------- from entries to tensors -- */
+
+/* Trained matrices: gradients stand in the ledger as one product */
+static double matrices(const vram_model *m)
+{
+    double sum = 0;
+    for (int i = 0; i < m->tensors; i++)
+        if (m->tensor[i].columns > 1 && !m->tensor[i].buffer) sum += (double)m->tensor[i].layers * (m->tensor[i].stacked ? 1 : (double)m->tensor[i].copies);
+    return vram_max(sum, 1);
+}
+
+static double tensors_of(const vram_entry *e, double trained)
+{
+    double count = 1;
+    if (e->component == VRAM_COMPONENT_GRADIENTS && e->factors > 0 && e->factor[0].symbol == VRAM_SYMBOL_PARAMETERS) return trained;
+    for (int i = 0; i < e->factors; i++)
+        if (e->factor[i].symbol == VRAM_SYMBOL_COPIES || e->factor[i].symbol == VRAM_SYMBOL_LAYERS) count *= e->factor[i].value;
+    return vram_max(count, 1);
+}
+
+/* From large to small */
+static kind *kind_of(kind kinds[], int *count, const vram_entry *e, double bytes)
+{
+    int at = 0;
+    while (at < *count && kinds[at].bytes > bytes) at++;
+    for (int i = at; i < *count && kinds[i].bytes >= bytes; i++)
+        if (kinds[i].component == e->component && kinds[i].what == (short)e->what) return &kinds[i];
+    if (*count >= KINDS) return NULL;
+    memmove(&kinds[at + 1], &kinds[at], (size_t)(*count - at) * sizeof kinds[0]);
+    kinds[at] = (kind){.component = (unsigned char)e->component, .what = (short)e->what, .bytes = bytes, .first = NONE};
+    ++*count;
+    return &kinds[at];
+}
+
+static void phase(pool *p, int count, kind kinds[], int ph)
+{
+    for (int i = 0; i < count; i++)
+        while (kinds[i].held > vram_min(kinds[i].want[ph], MOST)) {
+            short n = kinds[i].first;
+            kinds[i].first = p->block[n].next;
+            kinds[i].held--;
+            give(p, n);
+        }
+    p->apart = 0;
+    for (int i = 0; i < count; i++) {
+        kind *k = &kinds[i];
+        while (k->bytes > MIB && k->held < vram_min(k->want[ph], MOST)) {
+            short n = take(p, k->bytes);
+            if (n == NONE) break;
+            p->block[n].next = k->first;
+            k->first = n;
+            k->held++;
+        }
+        p->apart += (k->want[ph] - k->held) * k->bytes;
+    }
+}
+
+/* Segments with a tensor in them */
+static double used(const pool *p)
+{
+    double bytes = p->reserved;
+    for (int i = 0; i < p->frees; i++) {
+        const block *b = &p->block[p->free[i]];
+        if (b->before == NONE && b->behind == NONE) bytes -= b->bytes;
+    }
+    return bytes;
+}
+
+/* What the allocator holds beside the tensors of the peak: of segments in use, and of all */
+typedef struct { double holes, whole; } idle_bytes;
+
+static idle_bytes idle(const vram_scenario *s, const vram_report *report)
+{
+    pool p = {.spare = NONE};
+    kind kinds[KINDS + 1];
+    int count = 0;
+    double always = 0, most = 0, most_used = 0, sum[VRAM_PHASE_COUNT] = {0}, peak = 0, trained = matrices(&s->model);
+    for (int i = 0; i < report->entries; i++) {
+        const vram_entry *e = &report->entry[i];
+        if (e->component == VRAM_COMPONENT_CONTEXT) continue;
+        for (int ph = 0; ph < VRAM_PHASE_COUNT; ph++)
+            if (e->phases & VRAM_BIT(ph)) sum[ph] += e->bytes;
+        double tensors = tensors_of(e, trained);
+        kind *k = (e->phases & report->phases) == report->phases ? NULL : kind_of(kinds, &count, e, vram_round_up(e->bytes / tensors, 512));
+        if (k == NULL) always += e->bytes;
+        for (int ph = 0; k != NULL && ph < VRAM_PHASE_COUNT; ph++)
+            if (e->phases & VRAM_BIT(ph)) k->want[ph] += tensors;
+    }
+    for (int step = 0; step < 2; step++)
+        for (int ph = 0; ph < VRAM_PHASE_COUNT; ph++) {
+            if (!(report->phases & VRAM_BIT(ph))) continue;
+            phase(&p, count, kinds, ph);
+            most = vram_max(most, p.reserved + p.apart);
+            most_used = vram_max(most_used, used(&p) + p.apart);
+            peak = vram_max(peak, sum[ph]);
+        }
+    double holes = vram_max(0, always + most_used - peak);
+    return (idle_bytes){holes, vram_max(0, always + most - peak) - holes};
+}
+
+static void idle_entry(vram_report *report, vram_what what, double bytes)
+{
+    if (bytes > 0) vram_times(vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_FRAGMENTATION, what, VRAM_ALLOWANCE, VRAM_SOURCE_PYTORCH_ALLOCATOR, report->phases), VRAM_SYMBOL_BYTES, bytes);
+}
+
+void vram_reserve(const vram_scenario *s, vram_report *report)
+{
+    bool pytorch = s->task == VRAM_TASK_TRAINING || (s->task == VRAM_TASK_INFERENCE && s->engine == VRAM_ENGINE_TRANSFORMERS);
+    if (!s->overheads || !pytorch) return;
+    idle_bytes bytes = idle(s, report);
+    idle_entry(report, VRAM_WHAT_ALLOCATOR_ROUNDING, bytes.holes);
+    idle_entry(report, VRAM_WHAT_ALLOCATOR_CACHE, bytes.whole);
+}
