@@ -394,6 +394,48 @@ static double rotary_part(const block *b)
     return (double)(a->rotary_dim > 0 ? a->rotary_dim : a->head_dim);
 }
 
+/* Rotation of pairs that lie side by side: q1 cos - q2 sin, q2 cos + q1 sin, joined; as complex numbers in fp32 in DeepSeek-V2 */
+static vram_cell rotary_pairs(const block *b, vram_cell x, vram_size half)
+{
+    vram_tape *t = b->t;
+    if (strcmp(b->pass->model->model_type, "deepseek_v2") == 0) return vram_op_cast(t, vram_op_constant(t, vram_op_cast(t, x, 4, VRAM_WHAT_ROTARY), 4, VRAM_WHAT_ROTARY), vram_width(t, x), VRAM_WHAT_ROTARY);
+    vram_cell part[2] = {vram_op_slice(t, x, half, VRAM_WHAT_ROTARY), vram_op_slice(t, x, half, VRAM_WHAT_ROTARY)}, turned[2];
+    int table = vram_stream_width(b->pass);
+    for (int i = 0; i < 2; i++) {
+        vram_cell first = vram_op_constant(t, part[i], table, VRAM_WHAT_ROTARY), second = vram_op_constant(t, part[1 - i], table, VRAM_WHAT_ROTARY);
+        turned[i] = vram_op_add(t, first, second, VRAM_WHAT_ROTARY);
+    }
+    return vram_op_join(t, turned[0], turned[1], t->cell[x].shape, VRAM_WHAT_ROTARY);
+}
+
+/* DeepseekV3Attention: queries through a low rank (or not), keys and values from one latent and one shared rotary key */
+static vram_cell latent_attention(const block *b, vram_cell x, vram_cell *weights)
+{
+    const vram_attention *a = &b->layer->attention;
+    vram_tape *t = b->t;
+    double h = (double)b->pass->model->hidden, heads = (double)a->heads, nope = (double)a->qk_nope_head_dim, rope = (double)a->qk_rope_head_dim, v = (double)a->v_head_dim, rank = (double)a->kv_lora_rank, q_rank = (double)a->q_lora_rank;
+    vram_size q_size = heads_wide(b, VRAM_SYMBOL_HEADS, heads, nope + rope), half = heads_wide(b, VRAM_SYMBOL_HEADS, heads, rope / 2), narrow = wide(b, VRAM_SYMBOL_WIDTH, rope);
+    const vram_size q_parts[2] = {heads_wide(b, VRAM_SYMBOL_HEADS, heads, nope), heads_wide(b, VRAM_SYMBOL_HEADS, heads, rope)}, kv_parts[2] = {q_parts[0], heads_wide(b, VRAM_SYMBOL_HEADS, heads, v)}, low_parts[2] = {wide(b, VRAM_SYMBOL_RANK, rank), narrow};
+    vram_cell in = x, q_part[2], kv_part[2], low_part[2];
+    if (q_rank > 0) in = norm_of(b, linear(b, x, "q_a_proj", q_rank, h, wide(b, VRAM_SYMBOL_RANK, q_rank), VRAM_WHAT_QUERY), b->rows, q_rank);
+    vram_cell q = vram_op_transposed(t, linear(b, in, q_rank > 0 ? "q_b_proj" : "q_proj", heads * (nope + rope), q_rank > 0 ? q_rank : h, q_size, VRAM_WHAT_QUERY));
+    vram_op_split(t, q, 2, q_parts, q_part);
+    vram_cell low = linear(b, x, "kv_a_proj_with_mqa", rank + rope, h, wide(b, VRAM_SYMBOL_RANK, rank + rope), VRAM_WHAT_KEY);
+    vram_op_split(t, low, 2, low_parts, low_part);
+    vram_cell latent = norm_of(b, low_part[0], b->rows, rank);
+    vram_cell q_turned = rotary_pairs(b, q_part[1], half), k_turned = rotary_pairs(b, low_part[1], wide(b, VRAM_SYMBOL_WIDTH, rope / 2));
+    vram_cell query = vram_op_join(t, q_part[0], q_turned, q_size, VRAM_WHAT_QUERY);
+    vram_cell kv = vram_op_transposed(t, linear(b, latent, "kv_b_proj", heads * (nope + v), rank, heads_wide(b, VRAM_SYMBOL_HEADS, heads, nope + v), VRAM_WHAT_VALUE));
+    vram_op_split(t, kv, 2, kv_parts, kv_part);
+    vram_cell key = vram_op_join_copies(t, kv_part[0], k_turned, q_size, VRAM_WHAT_KEY);
+    bool is_eager = b->pass->scenario->training.attention == VRAM_ATTENTION_EAGER;
+    vram_cell y = is_eager ? eager(b, query, key, kv_part[1], weights) : sdpa(b, query, key, kv_part[1], false);
+    vram_cell out = linear(b, y, "o_proj", h, heads * v, b->hidden, VRAM_WHAT_ATTENTION_PROJECTION);
+    const vram_cell names[] = {x, q, low, latent, q_turned, k_turned, query, key, kv};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) vram_tape_hold(t, names[i]);
+    return out;
+}
+
 /* LlamaAttention and its relatives; *weights: what eager attention returns beside */
 static vram_cell attention(const block *b, vram_cell x, vram_cell *weights)
 {
@@ -523,10 +565,10 @@ static vram_cell experts(const block *b, vram_cell x)
     vram_size inner = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_INTERMEDIATE, m}), both_size = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_WIDTH, 2 * m}), outer = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_HIDDEN, h});
     vram_cell weights = router(b, x), half[2];
     vram_cell chosen = vram_op_gather(t, x, outer, VRAM_WHAT_EXPERT_INPUTS);
-    vram_cell both = vram_op_grouped(t, chosen, expert_matrix(b, "gate_up_proj", 2 * m, h), both_size, VRAM_WHAT_GATE_UP);
+    vram_cell first = expert_matrix(b, "gate_up_proj", 2 * m, h), both = vram_op_grouped(t, chosen, first, both_size, VRAM_WHAT_GATE_UP);
     vram_op_split(t, both, 2, (const vram_size[]){inner, inner}, half);
     vram_cell product = vram_op_mul(t, activation(b, half[0]), half[1], VRAM_WHAT_GATED);
-    vram_cell each = vram_op_grouped(t, product, expert_matrix(b, "down_proj", h, m), outer, VRAM_WHAT_EXPERT_OUTPUTS);
+    vram_cell second = expert_matrix(b, "down_proj", h, m), each = vram_op_grouped(t, product, second, outer, VRAM_WHAT_EXPERT_OUTPUTS);
     vram_cell weighed = vram_op_mul_rows(t, each, weights, VRAM_WHAT_EXPERT_OUTPUTS);
     vram_cell ordered = vram_op_gather(t, weighed, outer, VRAM_WHAT_EXPERT_OUTPUTS);
     vram_cell sum = vram_op_sum(t, ordered, b->hidden, VRAM_WHAT_EXPERT_OUTPUTS);
@@ -534,6 +576,8 @@ static vram_cell experts(const block *b, vram_cell x)
     vram_tape_hold(t, chosen);
     vram_tape_hold(t, ordered);
     vram_tape_hold(t, sum);
+    vram_tape_hold(t, first); /* peft's are cached parametrizations, until the module returns */
+    vram_tape_hold(t, second);
     return y;
 }
 
@@ -636,7 +680,7 @@ static vram_cell token_mixer(const block *b, vram_cell x, vram_cell *weights)
 {
     vram_tape *t = b->t;
     bool softmax = b->layer->attention.type != VRAM_MIXER_NONE;
-    if (!vram_mixer_known(&b->layer->state)) return attention(b, x, weights);
+    if (!vram_mixer_known(&b->layer->state)) return b->layer->attention.type == VRAM_MIXER_MLA ? latent_attention(b, x, weights) : attention(b, x, weights);
     vram_cell mixed = vram_mixer_write(b, x);
     if (!softmax) return mixed;
     mixed = vram_op_constant(t, mixed, 0, VRAM_WHAT_HIDDEN_STATES);

@@ -287,6 +287,23 @@ vram_cell vram_op_join(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vr
     return y;
 }
 
+/* Both parts copied into one empty tensor, b spread on the way. Backward, each copy clones the whole gradient and its part of it (CopySlices). */
+vram_cell vram_op_join_copies(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vram_what what)
+{
+    vram_tape_op *op = begin2(t, a, b);
+    vram_cell y = output(t, op, out, widest(t, a, b), what);
+    backward(t, op);
+    if (op->grad) {
+        vram_cell clone = gradient_like(t, y, vram_width(t, y));
+        make(t, clone);
+        for (int k = 1; k >= 0; k--)
+            if (wants(t, op, k)) give(t, k, make_gradient(t, op->in[k], vram_width(t, op->in[k])));
+        drop(t, clone);
+    }
+    end(t, op);
+    return y;
+}
+
 vram_cell vram_op_join_all(vram_tape *t, int ins, const vram_cell in[], vram_size out, vram_what what)
 {
     vram_tape_op *op = begin(t, ins, in);

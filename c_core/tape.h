@@ -108,6 +108,7 @@ void vram_op_split(vram_tape *t, vram_cell x, int parts, const vram_size size[],
 vram_cell vram_op_transposed(vram_tape *t, vram_cell x);                                 /* a view whose gradient is copied back in order */
 vram_cell vram_op_copy(vram_tape *t, vram_cell x, vram_size size, vram_what what);       /* contiguous(); the gradient is a view */
 vram_cell vram_op_join(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vram_what what);
+vram_cell vram_op_join_copies(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vram_what what); /* written into an empty tensor, part by part */
 vram_cell vram_op_join_all(vram_tape *t, int ins, const vram_cell in[], vram_size out, vram_what what);
 vram_cell vram_op_repeat(vram_tape *t, vram_cell x, vram_size out, vram_what what);      /* the gradient is a sum */
 vram_cell vram_op_softmax(vram_tape *t, vram_cell x, vram_what what);
