@@ -56,7 +56,7 @@ static vram_gguf_role mlp_category(const vram_model *model, const vram_tensor *t
     const vram_names *n = &model->names;
     if (named(t, n->down, "down_proj") || named(t, n->shared_down, "down_proj") || is(t->name, "down_proj")) return VRAM_ROLE_OF_DOWN;
     if (named(t, n->gate, "gate_proj")) return VRAM_ROLE_OF_GATE;
-    if (named(t, n->up, "up_proj") || has(t->name, "up") || has(t->name, "input_linear")) return VRAM_ROLE_OF_UP;
+    if (named(t, n->up, "up_proj") || named(t, n->gate_up, "gate_up_proj") || has(t->name, "up") || has(t->name, "input_linear")) return VRAM_ROLE_OF_UP;
     return VRAM_ROLE_OF_OTHER;
 }
 

@@ -167,6 +167,7 @@ TEST(llama_mixes, "llama.cpp: what llama-quantize makes of published shapes")
         {"phi-3-mini-4k-instruct", "Q4_K_M", false, 2396032512},
         {"ai21-jamba-mini-1.5", "IQ3_XS", false, 21160582656},
         {"llama-3-8b", "IQ1_S", true, 2011791360},
+        {"chatglm3-6b", "IQ3_XS", false, 2956484608},
     };
     vram_json *json = vram_json_open(vram_presets, vram_presets_bytes);
     for (int i = 0; i < COUNT(cases); i++) {
