@@ -25,6 +25,10 @@ for (const list of ['component', 'phase', 'role', 'certainty', 'verdict', 'what'
     const missing = (lists[list] ?? []).map(x => x.id ?? x).filter(id => id !== 'none' && !there(id))
     assert.deepEqual(missing, [])
   })
+await test('words: why each factor is there, and why each tensor is', () => {
+  assert.deepEqual(lists.symbol.filter(s => !en.has(`symbol_why/${s.id}`)).map(s => s.id), [])
+  assert.deepEqual(lists.what.filter(id => id !== 'none' && !en.has(`why/${id}`)), [])
+})
 await test('words: a label for each field', () => assert.deepEqual(fields.map(f => f.path).filter(p => !en.has(`field/${p}/label`)), []))
 await test('lists: no id twice', () => {
   for (const [name, list] of Object.entries({ ...lists, field: fields.map(f => f.path) })) {

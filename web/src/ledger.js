@@ -111,7 +111,7 @@ export function makeLedger(root, { onPhase }) {
     setText(p.result, `= ${bytesFull(entry.bytes)}`);
     keyed(p.factors, numbered(entry.formula), (f) => f.key, () => el('div', {}, el('dt', {}), el('dd', {})), (div, f) => {
       setText(div.firstChild, f.symbol === String(f.value) ? f.symbol : `${f.symbol} = ${count(f.value)}`);
-      setText(div.lastChild, word('symbol', f.id));
+      setText(div.lastChild, ui('factor_why', { name: word('symbol', f.id), why: word('symbol_why', f.id) }));
     });
     const reason = has('why', entry.what) ? word('why', entry.what) : '';
     setText(p.why, reason);
