@@ -85,7 +85,15 @@ def record_of(groups):
 
 
 def write_record(groups):
+    """Writes it, and says of which groups it now records something worse: that is for whoever commits it to defend."""
     new = record_of(groups)
+    with open(RECORD, encoding="utf-8") as file:
+        old = json.load(file)
+    for group in sorted(old.keys() & new.keys()):
+        for key, better in (("median", -1), ("p90", -1), ("wrong", -1), ("refused", -1), ("fits_right", 1)):
+            a, b = old[group][key], new[group][key]
+            if a is not None and b is not None and (b - a) * better < 0 and not group.endswith("/loose"):
+                print(f"worse than recorded before: {group} {key} {a} -> {b}")
     with open(RECORD, "w", encoding="utf-8") as file:
         file.write("{\n" + ",\n".join(f" {json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(new.items())) + "\n}\n")
 

@@ -41,6 +41,7 @@ function factsOf(report, entries) {
     ...training, parallel, of, wide, heads, keyHeads,
     lora: training.method === 'lora',
     split: parallel.tensor * parallel.pipeline * parallel.context > 1,
+    cut: parallel.tensor * parallel.pipeline > 1,
     shared: parallel.zero > 0 || parallel.tensor * parallel.pipeline > 1 || parallel.offload !== 'none',
     gated: of('gate').length + of('gate_up').length > 0,
     experts: Math.max(0, ...of('expert_inputs').map((e) => factor(e, 'experts_per_token') ?? 0)),
@@ -71,8 +72,8 @@ const REASONS = {
   mixer: () => [reason('mixer')],
   rest: () => [reason('rest')],
   own_weights: (f) => [f.wide('trainable') && reason('weights_fp32')],
-  weights: (f) => [(f.precision === 'amp' || f.precision === 'fp32') && reason('weights_fp32'), f.parallel.zero === 3 && reason('shared')],
-  gradients: (f) => [(f.lora || f.precision === 'amp' || f.precision === 'fp32' || f.gradients === 'fp32') && reason('gradients_fp32'), f.parallel.zero >= 2 && reason('shared')],
+  weights: (f) => [(f.precision === 'amp' || f.precision === 'fp32') && reason('weights_fp32'), (f.parallel.zero === 3 || f.cut) && reason('shared')],
+  gradients: (f) => [(f.lora || f.precision === 'amp' || f.precision === 'fp32' || f.gradients === 'fp32') && reason('gradients_fp32'), (f.parallel.zero >= 2 || f.cut) && reason('shared')],
   master_weights: (f) => [f.lora ? reason('master_lora') : f.precision !== 'mixed' ? reason('master_none', { precision: valueWord('training.precision', f.precision) }) : f.shared && reason('shared')],
   optimizer: (f) => [f.optimizer !== 'adamw' && has('rule_reason', f.optimizer) && reason(f.optimizer), f.optimizer_states !== 'fp32' && !/8bit/.test(f.optimizer) && reason('states_short'), f.shared && reason('shared')],
 };

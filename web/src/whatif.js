@@ -44,8 +44,7 @@ export function makeWhatIf(root, { core, onPick }) {
   function sharded(scenario, now) {
     if (now.parallel.zero === 3) return [];
     const n = Math.max(SHARDED, now.parallel.data);
-    const { tensor, pipeline, context } = now.parallel;
-    const patch = { 'parallel.data': n, 'parallel.zero': 3, 'parallel.engine': 'fsdp2', gpus: n * tensor * pipeline * context };
+    const patch = { 'parallel.data': n, 'parallel.zero': 3, 'parallel.engine': 'fsdp2', gpus: undefined }; // as many as that makes
     const answer = core.estimate(withPatch(scenario, patch));
     return answer.error ? [] : [{ key: 'sharded', name: () => ui('whatif_sharded', { n }), cost: () => word('whatif', 'sharded'), patch, bytes: answer.peak.bytes, phase: answer.peak.phase, verdict: answer.fits[0].verdict }];
   }
