@@ -49,6 +49,7 @@ static int heads_of(net *n, const vram_attention *a, const cache *c, int from, d
     bool factors = rotary(n, a) && on_host(n) && n->m->rotary_factors > 0 && !llama_windowed(n, a);
     if (rotary(n, a)) x = ggml_graph_op(n->g, true, shape, SOURCES(x, POSITIONS, factors ? ROTARY_FACTORS : GGML_NONE));
     if (late && rotary(n, a) && a->qk_norm != VRAM_QK_NORM_NONE) x = shaped(n, true, shape, x);
+    if (late && rotary(n, a) && a->qk_norm == VRAM_QK_NORM_HEAD) x = factors_of(n, (double)a->head_dim, x);
     if (heads == (double)a->heads && trait(n, SCALED_QUERIES) && !rotary(n, a)) x = ggml_graph_op(n->g, true, shape, SOURCES(x, QUERY_SCALES));
     bool slice = fused(n, a) && !by_head && !rotary(n, a);
     return rotated(n->b->k_type, (double)a->head_dim) ? turned(n, shape, c->k_rotation, slice, x) : x;

@@ -31,6 +31,7 @@ static const family families[] = {
     {"glm4_moe", SCALED_WEIGHTS},
     {"kimi_k2", SCALED_WEIGHTS},
     {"gpt_oss", SOFTMAX_AFTER | PICK_AFTER_LAYERS},
+    {"hunyuan", NORM_AFTER_ROPE},
     {"llama4", WEIGHTS_FIRST | PLAIN_WEIGHTS | NORM_AFTER_ROPE | ROPE_IN_WINDOWS | SCALED_QUERIES},
     {"gemma4", SPLIT_EXPERTS_BESIDE | V_NORM | NO_SPLIT_GATE | PICK_AFTER_NORM},
     {"granitemoehybrid", NO_ROPE | SCALED_EMBEDDINGS},

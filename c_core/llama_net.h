@@ -24,7 +24,7 @@ enum {
     FOUR_POSITIONS = 1 << 3,             /* four numbers a token (Qwen3.5's multimodal rotation) */
     SCALED_EMBEDDINGS = 1 << 4,          /* the embeddings are touched before anything else (Granite) */
     V_NORM = 1 << 5,                     /* values are normed (Gemma 4) */
-    NORM_AFTER_ROPE = 1 << 6,            /* q and k are normed after the rotation, in place (Llama 4) */
+    NORM_AFTER_ROPE = 1 << 6,            /* q and k are normed after the rotation (Llama 4, Hunyuan) */
     SCALED_QUERIES = 1 << 7,             /* queries without rotation are scaled by their position (Llama 4) */
     REPEAT_KEYS = 1 << 8,                /* delta net: keys are repeated for the values' heads (Qwen3-Next) */
     BARE_STATE_NORMS = 1 << 9,           /* time step, B and C are normed without weights (Falcon-Mamba) */

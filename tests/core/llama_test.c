@@ -113,6 +113,7 @@ TEST(llama_graphs, "llama.cpp: compute buffers of many families, with all layers
         {"qwen3-8b", 32768, 512, 4, true, 4, "q8_0", false, false, 18, 247549440},
         {"llama-3.2-1b", 8192, 512, 1, true, 1, "fp16", false, true, 8, 104859776},
         {"lfm2-1.2b", 8192, 512, 1, true, 512, "fp16", false, true, 8, 209717504},
+        {"hunyuan-7b-instruct", 8192, 512, 1, true, 1, "fp16", false, true, 16, 226494464},
         {"mamba-2.8b-hf", 8192, 512, 1, true, 1, "fp16", false, true, 32, 83947520},
         {"qwen3.5-9b", 8192, 512, 1, false, 1, "fp16", false, true, 16, 411041792},
         {"granite-4.0-h-tiny", 32768, 512, 4, true, 4, "q8_0", false, false, 20, 173306880},
