@@ -106,7 +106,8 @@ static double flash_copies(const net *n, double cells, double k_width, double v_
     return bytes;
 }
 
-/* A layer in host memory keeps its cache there: keys and values are copied whole */
+/* A layer in host memory keeps its cache there: keys and values are copied whole. (Layers on the GPU that share the cache of one in host memory, as in
+ * Gemma 4 E, copy it once each: that is not counted.) */
 static int cached(net *n, double bytes)
 {
     if (on_host(n) || !n->no_kernel) return outside(n, VRAM_WHAT_CACHE_COPY, GGML_OUTSIDE, bytes);
