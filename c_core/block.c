@@ -14,6 +14,10 @@ static const style STYLES[] = {
     {.type = "olmo2", .norm = NORM_OLMO},
     {.type = "olmo3", .norm = NORM_OLMO},
     {.type = "granite", .scaled_embedding = true, .scaled_residual = true, .scaled_logits = true},
+    {.type = "granitemoehybrid", .scaled_embedding = true, .scaled_residual = true, .scaled_logits = true},
+    {.type = "granitemoeshared", .scaled_embedding = true, .scaled_residual = true, .scaled_logits = true},
+    {.type = "cohere", .scaled_logits = true, .wide_rotary = true, .written_norm = true},
+    {.type = "cohere2", .scaled_logits = true, .wide_rotary = true, .written_norm = true},
     {.type = "granitemoe", .scaled_embedding = true, .scaled_residual = true, .scaled_logits = true},
     {.type = "phi3", .turn = TURN_JOINED, .act_second = true},
     {.type = "falcon_h1", .scaled_state = true, .scaled_embedding = true, .scaled_logits = true},
@@ -99,8 +103,21 @@ static vram_cell rms_norm(const block *b, vram_cell x, vram_size rows, double wi
     return y;
 }
 
+/* CohereLayerNorm: in fp32, the mean taken off twice, each time into a tensor of its own */
+static vram_cell written_layer_norm(const block *b, vram_cell x, vram_size rows, double width)
+{
+    vram_tape *t = b->t;
+    vram_cell in = vram_op_cast(t, x, 4, VRAM_WHAT_NORM_INPUT), mean = vram_op_mean(t, in, rows);
+    vram_cell variance = vram_op_mean(t, vram_op_square(t, vram_op_shift(t, in, VRAM_WHAT_NORM_INPUT)), rows);
+    vram_cell normed = vram_op_mul_rows(t, vram_op_shift(t, in, VRAM_WHAT_NORM_INPUT), vram_op_rsqrt(t, vram_op_constant(t, variance, 4, VRAM_WHAT_NORM_STATISTICS)), VRAM_WHAT_NORMALISED);
+    vram_cell weight = vram_op_cast(t, vector(b, width), 4, VRAM_WHAT_NORMS), y = vram_op_mul_weight(t, weight, normed, VRAM_WHAT_NORM_OUTPUT);
+    vram_tape_hold(t, mean);
+    return vram_op_cast(t, y, vram_width(t, x), VRAM_WHAT_NORM_OUTPUT);
+}
+
 static vram_cell norm_of(const block *b, vram_cell x, vram_size rows, double width)
 {
+    if (b->style.written_norm && !fused_kernels(b)) return written_layer_norm(b, x, rows, width);
     vram_norm_type type = b->pass->model->norm;
     bool layer = type == VRAM_NORM_LAYER || type == VRAM_NORM_LAYER_BIAS || type == VRAM_NORM_LAYER_BARE;
     if (!layer) return rms_norm(b, x, rows, width);
@@ -238,16 +255,19 @@ static const char *or_else(const char *name, const char *standard) { return name
 /* ------------------------------------------------------------------------------------------------------------ attention -- */
 
 /* x cos + rotate_half(x) sin; cos and sin are in the type of the hidden states */
-static vram_cell rotary(const block *b, vram_cell x, double heads, double head_dim, vram_what what)
+static vram_cell rotary(const block *b, vram_cell given, double heads, double head_dim, vram_what what)
 {
     vram_tape *t = b->t;
-    if (fused_kernels(b)) return vram_op_in_place(t, x, what);
+    if (fused_kernels(b)) return vram_op_in_place(t, given, what);
+    vram_cell x = b->style.wide_rotary ? vram_op_cast(t, given, 4, VRAM_WHAT_ROTARY) : given;
     int table = vram_stream_width(b->pass);
     vram_size half = heads_wide(b, VRAM_SYMBOL_HEADS, heads, head_dim / 2);
     vram_cell first = vram_op_constant(t, x, table, VRAM_WHAT_ROTARY);
     vram_cell low = vram_op_slice(t, x, half, VRAM_WHAT_ROTARY), high = vram_op_slice(t, x, half, VRAM_WHAT_ROTARY);
     vram_cell turned = vram_op_join(t, vram_op_constant(t, high, 0, VRAM_WHAT_ROTARY), low, t->cell[x].shape, VRAM_WHAT_ROTARY);
-    return vram_op_add(t, first, vram_op_constant(t, turned, table, VRAM_WHAT_ROTARY), what);
+    vram_cell sum = vram_op_add(t, first, vram_op_constant(t, turned, table, VRAM_WHAT_ROTARY), what);
+    vram_tape_hold(t, x);
+    return b->style.wide_rotary ? vram_op_cast(t, sum, vram_width(t, given), what) : sum;
 }
 
 /* Rotary on the first numbers of each head; the rest is joined on, if only nothing (Phi-3) */
@@ -530,7 +550,9 @@ static vram_cell router(const block *b, vram_cell x)
     const vram_ffn *f = &b->layer->ffn;
     vram_tape *t = b->t;
     const char *name = or_else(b->pass->model->names.router, "gate");
-    vram_cell logits = linear(b, x, name, (double)f->experts, (double)b->pass->model->hidden, wide(b, VRAM_SYMBOL_EXPERTS, (double)f->experts), VRAM_WHAT_ROUTER_WEIGHTS);
+    static const char *const in_fp32[] = {"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe", "glm4_moe_lite", "glm_moe_dsa", "dots1", "kimi_k2", NULL};
+    vram_cell in = vram_model_is(b->pass->model, in_fp32) && !t->autocast ? vram_op_cast(t, x, 4, VRAM_WHAT_ROUTER_WEIGHTS) : x;
+    vram_cell logits = linear(b, in, name, (double)f->experts, (double)b->pass->model->hidden, wide(b, VRAM_SYMBOL_EXPERTS, (double)f->experts), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_cell all = vram_op_softmax(t, vram_op_cast(t, logits, 4, VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_cell top = vram_op_gather(t, all, wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_tape_hold(t, logits);
@@ -540,8 +562,9 @@ static vram_cell router(const block *b, vram_cell x)
 }
 
 /* Stacked experts; peft folds their adapters into a whole new weight, W + B A, in the type of W (ParamWrapper, baddbmm) */
-static vram_cell expert_matrix(const block *b, const char *name, double rows, double columns)
+static vram_cell expert_matrix(const block *b, const char *name, double rows, double columns, vram_cell factors[2])
 {
+    factors[0] = factors[1] = VRAM_NO_CELL;
     vram_factor e = {VRAM_SYMBOL_EXPERTS, (double)b->layer->ffn.experts};
     const vram_tensor *row = row_of(b, name, false);
     double rank = b->pass->lora && row != NULL && row->stacked ? vram_lora_rank(b->pass->scenario, b->pass->model, row) : 0;
@@ -549,8 +572,9 @@ static vram_cell expert_matrix(const block *b, const char *name, double rows, do
     if (rank > 0) {
         vram_cell left = vram_tape_parameter(b->t, SIZE(b, e, {VRAM_SYMBOL_WIDTH, rows}, {VRAM_SYMBOL_RANK, rank}), width, b->pass->gradients);
         vram_cell right = vram_tape_parameter(b->t, SIZE(b, e, {VRAM_SYMBOL_RANK, rank}, {VRAM_SYMBOL_WIDTH, columns}), width, b->pass->gradients);
-        vram_cell l = vram_op_cast(b->t, left, b->pass->width, VRAM_WHAT_LORA_DOWN), r = vram_op_cast(b->t, right, b->pass->width, VRAM_WHAT_LORA_DOWN);
-        return vram_op_matmul(b->t, l, r, SIZE(b, e, {VRAM_SYMBOL_WIDTH, rows}, {VRAM_SYMBOL_WIDTH, columns}), VRAM_WHAT_MERGED_EXPERTS);
+        factors[0] = vram_op_cast(b->t, left, b->pass->width, VRAM_WHAT_LORA_DOWN);
+        factors[1] = vram_op_cast(b->t, right, b->pass->width, VRAM_WHAT_LORA_DOWN);
+        return vram_op_matmul(b->t, factors[0], factors[1], SIZE(b, e, {VRAM_SYMBOL_WIDTH, rows}, {VRAM_SYMBOL_WIDTH, columns}), VRAM_WHAT_MERGED_EXPERTS);
     }
     return vram_tape_parameter(b->t, SIZE(b, {VRAM_SYMBOL_EXPERTS, (double)b->layer->ffn.experts}, {VRAM_SYMBOL_WIDTH, rows}, {VRAM_SYMBOL_WIDTH, columns}), b->pass->width, !b->pass->lora && b->pass->gradients);
 }
@@ -563,12 +587,12 @@ static vram_cell experts(const block *b, vram_cell x)
     double h = (double)b->pass->model->hidden, k = (double)f->experts_per_token, m = (double)f->expert_width;
     vram_factor share = {VRAM_SYMBOL_EXPERTS_PER_TOKEN, k};
     vram_size inner = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_INTERMEDIATE, m}), both_size = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_WIDTH, 2 * m}), outer = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_HIDDEN, h});
-    vram_cell weights = router(b, x), half[2];
+    vram_cell weights = router(b, x), half[2], factors[4];
     vram_cell chosen = vram_op_gather(t, x, outer, VRAM_WHAT_EXPERT_INPUTS);
-    vram_cell first = expert_matrix(b, "gate_up_proj", 2 * m, h), both = vram_op_grouped(t, chosen, first, both_size, VRAM_WHAT_GATE_UP);
+    vram_cell first = expert_matrix(b, "gate_up_proj", 2 * m, h, factors), both = vram_op_grouped(t, chosen, first, both_size, VRAM_WHAT_GATE_UP);
     vram_op_split(t, both, 2, (const vram_size[]){inner, inner}, half);
     vram_cell product = vram_op_mul(t, activation(b, half[0]), half[1], VRAM_WHAT_GATED);
-    vram_cell second = expert_matrix(b, "down_proj", h, m), each = vram_op_grouped(t, product, second, outer, VRAM_WHAT_EXPERT_OUTPUTS);
+    vram_cell second = expert_matrix(b, "down_proj", h, m, factors + 2), each = vram_op_grouped(t, product, second, outer, VRAM_WHAT_EXPERT_OUTPUTS);
     vram_cell weighed = vram_op_mul_rows(t, each, weights, VRAM_WHAT_EXPERT_OUTPUTS);
     vram_cell ordered = vram_op_gather(t, weighed, outer, VRAM_WHAT_EXPERT_OUTPUTS);
     vram_cell sum = vram_op_sum(t, ordered, b->hidden, VRAM_WHAT_EXPERT_OUTPUTS);
@@ -578,6 +602,7 @@ static vram_cell experts(const block *b, vram_cell x)
     vram_tape_hold(t, sum);
     vram_tape_hold(t, first); /* peft's are cached parametrizations, until the module returns */
     vram_tape_hold(t, second);
+    for (int i = 0; i < 4; i++) vram_tape_hold(t, factors[i]);
     return y;
 }
 

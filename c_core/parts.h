@@ -20,6 +20,8 @@ typedef struct {
     bool scaled_embedding, scaled_residual, scaled_logits, scaled_query, scaled_state, capped_scores, capped_logits;
     bool narrow_softmax;       /* of the scores as they are, not in fp32 */
     bool two_tables;           /* windowed layers rotate by a table of their own */
+    bool written_norm;         /* LayerNorm operation by operation (Cohere) */
+    bool wide_rotary;          /* in fp32 (Cohere) */
     bool two_norms;            /* parallel blocks with a norm each (GPT-NeoX) */
 } style;
 
