@@ -649,7 +649,13 @@ vram_pass vram_pass_of(const vram_scenario *s, const vram_model *model, double b
     return pass;
 }
 
-int vram_stream_width(const vram_pass *pass) { return pass->plain_width; }
+static bool wide_stream(const vram_model *m)
+{
+    static const char *const types[] = {"mamba", "mamba2", "falcon_mamba", NULL}; /* residual_in_fp32 */
+    return vram_model_is(m, types);
+}
+
+int vram_stream_width(const vram_pass *pass) { return wide_stream(pass->model) ? 4 : pass->plain_width; }
 
 /* A table that is embedding and head: its two gradients meet when backward has come to the embedding. */
 bool vram_is_tied(const vram_pass *pass) { return pass->model->tied && !pass->lora && pass->gradients && pass->head != VRAM_HEAD_VALUE; }
@@ -721,7 +727,7 @@ static vram_cell token_mixer(const block *b, vram_cell x, vram_cell *weights)
 static vram_cell serial_blocks(const block *b, vram_cell x, vram_cell *weights)
 {
     bool after = b->layer->post_norms, before = !after || b->layer->norms == 4, mixes = b->layer->attention.type != VRAM_MIXER_NONE || vram_mixer_known(&b->layer->state), feeds = b->layer->ffn.type != VRAM_FFN_NONE;
-    if (mixes && !feeds) return residual(b, x, token_mixer(b, norm(b, x), weights));
+    if (mixes && !feeds) return residual(b, x, token_mixer(b, norm(b, vram_op_cast(b->t, x, b->pass->plain_width, VRAM_WHAT_HIDDEN_STATES)), weights));
     if (!mixes && b->layer->norms == 1) return residual(b, x, mlp(b, norm(b, x)));
     vram_cell attended = token_mixer(b, before ? norm(b, x) : x, weights);
     if (after) attended = norm(b, attended);
@@ -784,6 +790,7 @@ void vram_block_head(const vram_pass *pass, vram_tape *t)
     block b = begin(pass, t, -1);
     vram_cell x = vram_tape_input(t, b.hidden, vram_stream_width(pass), VRAM_WHAT_HIDDEN_STATES, pass->gradients);
     vram_cell last = pass->model->final_norm ? norm(&b, x) : x, weight = head_weight(&b);
+    if (wide_stream(pass->model)) last = vram_op_cast(t, last, pass->plain_width, VRAM_WHAT_HIDDEN_STATES);
     if (pass->head != VRAM_HEAD_LOSS) {
         vram_head_write(pass, t, last, weight);
         finish(&b, VRAM_NO_CELL);

@@ -499,9 +499,28 @@ static vram_cell mamba1(const block *b, vram_cell x)
     return out;
 }
 
+/* --------------------------------------------------------------------------------------------------- short convolution -- */
+
+/* Lfm2ShortConv: the convolution of B x, weighed by C */
+static vram_cell short_convolution(const block *b, vram_cell x)
+{
+    vram_tape *t = b->t;
+    double width = (double)b->layer->state.inner;
+    vram_size part = vram_part_wide(b, VRAM_SYMBOL_WIDTH, width), parts[3] = {part, part, part};
+    vram_cell projected = simple(b, x, "in_proj", 3 * width), of[3];
+    vram_op_split(t, projected, 3, parts, of);
+    vram_cell in = vram_op_mul(t, of[0], of[2], MADE), mixed = convolved(b, in, width);
+    vram_tape_hold(t, in);
+    vram_cell weighed = vram_op_mul(t, of[1], mixed, MADE), y = vram_op_copy(t, weighed, part, MADE);
+    vram_cell out = vram_part_linear(b, y, "out_proj", (double)b->pass->model->hidden, width, b->hidden, MADE);
+    const vram_cell names[] = {x, projected, mixed, y};
+    hold_all(b, 4, names);
+    return out;
+}
+
 bool vram_mixer_known(const vram_state *s)
 {
-    return (s->type == VRAM_STATE_MAMBA1 && !s->plain_projections) || s->type == VRAM_STATE_MAMBA2 || s->type == VRAM_STATE_GATED_DELTA || s->type == VRAM_STATE_KDA;
+    return (s->type == VRAM_STATE_MAMBA1 && !s->plain_projections) || s->type == VRAM_STATE_MAMBA2 || s->type == VRAM_STATE_GATED_DELTA || s->type == VRAM_STATE_KDA || s->type == VRAM_STATE_SHORT_CONV;
 }
 
 vram_cell vram_mixer_write(const block *b, vram_cell x)
@@ -510,6 +529,7 @@ vram_cell vram_mixer_write(const block *b, vram_cell x)
     case VRAM_STATE_MAMBA1: return mamba1(b, x);
     case VRAM_STATE_MAMBA2: return mamba2(b, x);
     case VRAM_STATE_GATED_DELTA: return gated_delta(b, x);
+    case VRAM_STATE_SHORT_CONV: return short_convolution(b, x);
     case VRAM_STATE_KDA: return kimi_delta(b, x);
     default: return x;
     }
