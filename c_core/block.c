@@ -784,6 +784,13 @@ static bool shifts_logits(const vram_scenario *s)
     return s->training.loss == VRAM_LOSS_INPLACE && s->training.kernels == VRAM_KERNELS_FUSED && s->training.attention == VRAM_ATTENTION_FLASH;
 }
 
+/* MPT knows flash attention in LLM Foundry only, whose loss is that package's: over the 16-bit logits themselves.
+ * Source: llmfoundry/models/mpt/modeling_mpt.py (loss_fn: fused_crossentropy) */
+static bool over_logits(const vram_pass *pass)
+{
+    return strcmp(pass->model->model_type, "mpt") == 0 && pass->scenario->training.attention == VRAM_ATTENTION_FLASH && pass->scenario->training.loss == VRAM_LOSS_FULL;
+}
+
 void vram_block_head(const vram_pass *pass, vram_tape *t)
 {
     if (vram_is_megatron(pass->scenario, pass->model)) { vram_megatron_head(pass, t); return; }
@@ -799,7 +806,7 @@ void vram_block_head(const vram_pass *pass, vram_tape *t)
     vram_cell logits = logits_of(&b, last, weight);
     vram_tape_mark(t);
     vram_cell ids = vram_tape_outside(t, b.rows, 8, VRAM_WHAT_INPUT_IDS);
-    vram_cell wide_logits = vram_op_cast(t, logits, 4, VRAM_WHAT_LOGITS_FP32);
+    vram_cell wide_logits = over_logits(pass) ? logits : vram_op_cast(t, logits, 4, VRAM_WHAT_LOGITS_FP32);
     vram_cell labels = vram_op_constant(t, ids, 8, VRAM_WHAT_LABELS);
     if (shifts_logits(pass->scenario)) {
         vram_cell shifted = vram_op_copy(t, wide_logits, t->cell[wide_logits].shape, VRAM_WHAT_SHIFTED_LOGITS);
@@ -810,7 +817,8 @@ void vram_block_head(const vram_pass *pass, vram_tape *t)
         finish(&b, VRAM_NO_CELL);
         return;
     }
-    if (pass->scenario->training.loss == VRAM_LOSS_INPLACE) vram_op_cross_entropy_over(t, wide_logits, labels);
+    if (over_logits(pass)) vram_op_cross_entropy_over(t, logits, labels);
+    else if (pass->scenario->training.loss == VRAM_LOSS_INPLACE) vram_op_cross_entropy_over(t, wide_logits, labels);
     else vram_op_cross_entropy(t, wide_logits, labels);
     vram_tape_hold(t, last);
     t->cell[logits].last_use = vram_caller_keeps_logits(pass->scenario) ? (short)-1 : (short)(t->ops - 1);

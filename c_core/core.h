@@ -247,6 +247,7 @@ typedef struct { double model, output, compute; bool pinned_output; } vram_llama
 vram_llama_cpp_host vram_llama_cpp_host_bytes(const vram_scenario *scenario);       /* engine_llama_cpp.c; the output is pinned when the GPU makes it */
 
 /* ---- training.c, replay.c ---- */
+bool vram_steps_in_backward(const vram_scenario *scenario); /* each parameter is stepped, and its gradient let go, as soon as it is there */
 void vram_training(const vram_scenario *scenario, vram_report *report);             /* the scenario's own model trained, rules of thumb */
 
 /* ---- rl.c ---- */

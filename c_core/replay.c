@@ -271,7 +271,7 @@ typedef struct { vram_tape_shape shape; short what; unsigned char component, wid
 typedef struct {
     int items;
     item item[MAX_ITEMS];
-    bool gradients_stand;
+    bool gradients_stand, steps_in_backward;
     double gradient_elements[MOMENTS];
 } collection;
 
@@ -303,7 +303,7 @@ static void collect(collection *c, const vram_tape *t, const uint64_t set[], int
             while (!(bits >> bit & 1)) bit++;
             vram_tape_cell cell = t->cell[word * 64 + bit];
             bool trained = cell.component == VRAM_COMPONENT_GRADIENTS && cell.what == VRAM_WHAT_TRAINABLE;
-            if (trained && c->gradients_stand) { /* for a moment, until it is added to the one that stands */
+            if (trained && c->gradients_stand && !c->steps_in_backward) { /* for a moment, until it is added to the one that stands */
                 cell.component = VRAM_COMPONENT_WORKSPACE;
                 cell.what = VRAM_WHAT_UNREDUCED;
             }
@@ -521,7 +521,7 @@ void vram_replay_when(const vram_pass *pass, vram_role role, vram_replay *replay
     walk k;
     const vram_sharding *g = replay->sharding;
     bool stand = replay->gradients_stand && (g == NULL || (g->gradients == VRAM_GRADIENTS_STAND && g->s->parallel.engine != VRAM_PARALLEL_ENGINE_DEEPSPEED));
-    collection c = {.items = 0, .gradients_stand = stand};
+    collection c = {.items = 0, .gradients_stand = stand, .steps_in_backward = vram_steps_in_backward(pass->scenario)};
     unsigned phases = 0;
     walk_all(&k, pass, replay);
     for (int variant = HEAD; variant < 2 * pass->model->kinds; variant++)

@@ -276,7 +276,7 @@ static void add_leaf(const trainer *r, const vram_replay *replay)
 static void step(const trainer *r, const vram_replay *replay)
 {
     temporary t = step_temporary(r);
-    if (r->s->parallel.offload != VRAM_OFFLOAD_NONE) t = (temporary){0, 0, 0};
+    if (r->s->parallel.offload != VRAM_OFFLOAD_NONE || vram_steps_in_backward(r->s)) t = (temporary){0, 0, 0};
     if (r->sharding != NULL) {
         vram_sharding_list list = vram_sharding_items(r->sharding, VRAM_MOMENT_STEP, VRAM_PLACE_EMBEDDING);
         vram_sharding_entries(&list, r->sharding, r->role, VRAM_BIT(VRAM_PHASE_STEP), r->report);
@@ -330,6 +330,13 @@ static void weights(const trainer *r)
     per_parameter(r, VRAM_COMPONENT_ADAPTERS, VRAM_WHAT_TRAINABLE, r->params, r->width, 3, r->report->phases);
 }
 
+/* torchtune's optimizer_in_bwd (register_post_accumulate_grad_hook), LOMO's fused backward. FSDP and DeepSpeed reduce first: as without. */
+bool vram_steps_in_backward(const vram_scenario *s)
+{
+    bool reduces = s->parallel.engine != VRAM_PARALLEL_ENGINE_PLAIN, accumulates = s->training.gradient_accumulation > 1;
+    return s->training.method == VRAM_METHOD_FULL && !reduces && !accumulates && (s->training.optimizer_in_backward == 1 || s->training.optimizer == VRAM_OPTIMIZER_LOMO);
+}
+
 /* Gradients that stand: accumulated over micro-batches, or fp32 beside 16-bit weights. */
 static bool gradients_divided(const trainer *r)
 {
@@ -351,6 +358,7 @@ static void second_gradient(const trainer *r, double elements)
 
 static void gradients(const trainer *r, const vram_replay *replay)
 {
+    if (vram_steps_in_backward(r->s)) return; /* the pass makes those that stand at its peak */
     double width = r->gradient_width;
     unsigned pass = VRAM_BIT(VRAM_PHASE_FORWARD) | VRAM_BIT(VRAM_PHASE_LOSS), backward = VRAM_BIT(VRAM_PHASE_BACKWARD), step_bit = VRAM_BIT(VRAM_PHASE_STEP);
     if (r->sharding != NULL && (r->sharding->gradients != VRAM_GRADIENTS_STAND || is_deepspeed(r))) { /* those that the pass itself makes */
@@ -404,7 +412,7 @@ vram_replay vram_train_bytes(const vram_scenario *s, const vram_model *m, vram_r
 {
     trainer r = trainer_of(s, m, role, NULL);
     vram_pass pass = pass_of(&r, sequences, tokens);
-    vram_replay replay = {.gradients_stand = gradients_stand(&r) || gradients_divided(&r)};
+    vram_replay replay = {.gradients_stand = gradients_stand(&r) || gradients_divided(&r) || vram_steps_in_backward(s)};
     vram_replay_bytes(&pass, &replay, bytes);
     return replay;
 }
@@ -413,7 +421,7 @@ vram_replay vram_train_bytes(const vram_scenario *s, const vram_model *m, vram_r
 static vram_replay replay_of(trainer *r, vram_sharding *sharding)
 {
     if (vram_sharding_of(r->s, r->m, sharding)) r->sharding = sharding;
-    return (vram_replay){.gradients_stand = is_deepspeed(r) ? r->s->training.gradient_accumulation > 1 : gradients_stand(r) || gradients_divided(r), .sharding = r->sharding};
+    return (vram_replay){.gradients_stand = is_deepspeed(r) ? r->s->training.gradient_accumulation > 1 : gradients_stand(r) || gradients_divided(r) || vram_steps_in_backward(r->s), .sharding = r->sharding};
 }
 
 void vram_train_when(const vram_scenario *s, const vram_model *m, vram_role role, double sequences, double tokens, int whens, const vram_when when[], vram_report *report)
