@@ -791,6 +791,8 @@ static bool over_logits(const vram_pass *pass)
     return strcmp(pass->model->model_type, "mpt") == 0 && pass->scenario->training.attention == VRAM_ATTENTION_FLASH && pass->scenario->training.loss == VRAM_LOSS_FULL;
 }
 
+enum { CHUNKS = 8 }; /* of torchtune's chunked loss (num_output_chunks) */
+
 void vram_block_head(const vram_pass *pass, vram_tape *t)
 {
     if (vram_is_megatron(pass->scenario, pass->model)) { vram_megatron_head(pass, t); return; }
@@ -805,6 +807,13 @@ void vram_block_head(const vram_pass *pass, vram_tape *t)
     }
     vram_cell logits = logits_of(&b, last, weight);
     vram_tape_mark(t);
+    if (pass->scenario->training.loss == VRAM_LOSS_CHUNKED && fused_kernels(&b)) {
+        vram_size chunk = SIZE(&b, {VRAM_SYMBOL_ROWS, vram_ceil_div(pass->batch * pass->tokens, CHUNKS)}, {VRAM_SYMBOL_VOCABULARY, (double)pass->model->vocab});
+        vram_op_chunked_loss(t, logits, chunk);
+        vram_tape_hold(t, last);
+        finish(&b, VRAM_NO_CELL);
+        return;
+    }
     vram_cell ids = vram_tape_outside(t, b.rows, 8, VRAM_WHAT_INPUT_IDS);
     vram_cell wide_logits = over_logits(pass) ? logits : vram_op_cast(t, logits, 4, VRAM_WHAT_LOGITS_FP32);
     vram_cell labels = vram_op_constant(t, ids, 8, VRAM_WHAT_LABELS);

@@ -84,13 +84,13 @@ static void run_kept(walker *w, piece *p)
     run_gradients(w, p);
 }
 
-/* Only the input is kept; backward runs the forward again. */
+/* Only the input is kept, or sent to host memory until it is wanted; backward runs the forward again. */
 static void run_checkpointed(walker *w, piece *p)
 {
     vram_tape *t = &w->tape;
     vram_run *r = &w->run;
     vram_run_clear(t, r, w->accumulate);
-    vram_run_hold(t, r, t->input);
+    if (w->pass->scenario->training.offload_activations != 1) vram_run_hold(t, r, t->input);
     vram_run_forward(t, r, 0, t->ops, false);
     note_peak(w, p, FORWARD);
     vram_cell base = t->cell[t->output].base;

@@ -1040,6 +1040,26 @@ void vram_op_tiled(vram_tape *t, vram_cell x, vram_cell weight, const vram_tile_
     end(t, op);
 }
 
+/* Chunks of logits, each with a loss of its own, compiled: nothing but the logits is kept, and chunk by chunk they give way to their
+ * gradient, made in fp32. Source: torchtune, modules/loss/ce_chunked_output_loss.py (compute_cross_entropy) */
+void vram_op_chunked_loss(vram_tape *t, vram_cell logits, vram_size chunk)
+{
+    vram_tape_op *op = begin1(t, logits);
+    op->root = true;
+    save(t, op, logits);
+    backward(t, op);
+    if (op->grad) {
+        vram_cell g = gradient_like(t, logits, vram_width(t, logits)), piece = cell(t, chunk, 4, VRAM_WHAT_ACTIVATION_GRADIENT);
+        t->cell[piece].component = VRAM_COMPONENT_LOGITS;
+        make(t, piece);
+        drop(t, logits);
+        make(t, g);
+        drop(t, piece);
+        give(t, 0, g);
+    }
+    end(t, op);
+}
+
 /* Liger's fused linear cross entropy: a chunk's logits become their own gradient; the gradients of x and of the weight are made in the forward
  * pass and handed out in backward. Source: liger_kernel/ops/fused_linear_cross_entropy.py */
 void vram_op_fused_loss(vram_tape *t, vram_cell x, vram_cell weight, vram_size chunk, vram_size rows)
