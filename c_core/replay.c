@@ -84,11 +84,32 @@ static void run_kept(walker *w, piece *p)
     run_gradients(w, p);
 }
 
+/* Selective checkpoints keep what is dear to compute: attention's output, and that of every second matrix product, the first included.
+ * Those cells do not die. Source: torchtitan/models/llama3/infra/parallelize.py (_apply_ac_to_transformer_block, "op") */
+static void keep_dear(vram_tape *t, short last_use[])
+{
+    int products = 0;
+    for (int i = 0; i < t->cells; i++) last_use[i] = t->cell[i].last_use;
+    for (int i = 0; i < t->ops; i++) {
+        const vram_tape_op *op = &t->op[i];
+        products += op->product;
+        if (op->outs > 0 && (op->attention || (op->product && products % 2 == 1))) t->cell[t->cell[op->out[0]].base].last_use = -1;
+    }
+}
+
+static void let_die(vram_tape *t, const short last_use[])
+{
+    for (int i = 0; i < t->cells; i++) t->cell[i].last_use = last_use[i];
+}
+
 /* Only the input is kept, or sent to host memory until it is wanted; backward runs the forward again. */
 static void run_checkpointed(walker *w, piece *p)
 {
     vram_tape *t = &w->tape;
     vram_run *r = &w->run;
+    short last_use[VRAM_TAPE_CELLS];
+    bool selective = w->pass->scenario->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE;
+    if (selective) keep_dear(t, last_use);
     vram_run_clear(t, r, w->accumulate);
     if (w->pass->scenario->training.offload_activations != 1) vram_run_hold(t, r, t->input);
     vram_run_forward(t, r, 0, t->ops, false);
@@ -98,6 +119,7 @@ static void run_checkpointed(walker *w, piece *p)
     vram_run_release(t, r, base);
     vram_run_forget(t, r);
     p->kept_later = live_without(w, VRAM_NO_CELL, w->sets.kept_later);
+    if (selective) let_die(t, last_use);
     vram_run_clear(t, r, w->accumulate);
     vram_run_hold(t, r, t->input);
     vram_run_arrive(t, r);
@@ -444,7 +466,8 @@ static void walk_all(walk *k, const vram_pass *pass, const vram_replay *replay)
     w->pass = pass;
     w->sharding = g;
     w->accumulate = g == NULL || g->gradients == VRAM_GRADIENTS_STAND ? replay->gradients_stand : g->gradients == VRAM_GRADIENTS_PASS;
-    w->recompute = pass->scenario->training.checkpointing == VRAM_CHECKPOINTING_FULL;
+    bool selective = pass->scenario->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE && !vram_is_megatron(pass->scenario, pass->model);
+    w->recompute = selective || pass->scenario->training.checkpointing == VRAM_CHECKPOINTING_FULL;
     for (int64_t i = 0; i < pass->stage.layers; i++) {
         int variant = variant_of(pass, i);
         if (!k->used[variant]) run_piece(w, variant, &k->layer[variant]);

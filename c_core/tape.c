@@ -338,6 +338,7 @@ vram_cell vram_op_linear(vram_tape *t, vram_cell x, vram_cell weight, vram_cell 
     vram_tape_op *op = begin3(t, in, w, b);
     if (wants(t, op, 1)) save(t, op, in);
     if (wants(t, op, 0)) save(t, op, w);
+    op->product = true;
     vram_cell y = output(t, op, out, vram_width(t, in), what);
     workspace(t, b < 0 ? t->workspace : t->biased_workspace);
     backward(t, op);
@@ -666,6 +667,7 @@ vram_cell vram_op_flash(vram_tape *t, vram_cell q, vram_cell k, vram_cell v, con
 {
     vram_cell v16 = autocast(t, v, VRAM_WHAT_AUTOCAST_INPUT), k16 = autocast(t, k, VRAM_WHAT_AUTOCAST_INPUT), q16 = autocast(t, q, VRAM_WHAT_AUTOCAST_INPUT);
     vram_tape_op *op = begin3(t, q16, k16, v16);
+    op->attention = true;
     for (int i = 0; i < 3; i++) save(t, op, op->in[i]);
     vram_cell y = output(t, op, sizes->out, vram_width(t, q16), VRAM_WHAT_ATTENTION_OUTPUT);
     vram_cell statistics = cell(t, sizes->statistics, 4, VRAM_WHAT_ATTENTION_STATISTICS);
@@ -700,6 +702,7 @@ vram_cell vram_op_efficient(vram_tape *t, vram_cell q, vram_cell k, vram_cell v,
 {
     vram_cell v16 = autocast(t, v, VRAM_WHAT_AUTOCAST_INPUT), k16 = autocast(t, k, VRAM_WHAT_AUTOCAST_INPUT), q16 = autocast(t, q, VRAM_WHAT_AUTOCAST_INPUT);
     vram_tape_op *op = begin3(t, q16, k16, v16);
+    op->attention = true;
     int width = vram_width(t, q16);
     for (int i = 0; i < 3; i++) save(t, op, op->in[i]);
     if (sizes->masked) {

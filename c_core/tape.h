@@ -51,6 +51,7 @@ typedef struct {
     unsigned char ins, outs, saves;
     bool grad;                /* has a gradient */
     bool root;                /* backward starts here */
+    bool product, attention;  /* what selective checkpoints keep */
     bool saves_output;
     short forward, backward, end; /* steps: forward .. backward - 1, backward .. end - 1 */
 } vram_tape_op;
