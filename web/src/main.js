@@ -114,6 +114,7 @@ export async function start({ wasm, presets, accuracy }) {
   function openHash() {
     const read = readLink(location.hash, UI_KEYS, presets, index);
     shown = { lang: null, theme: null, unit: null, chart: null, view: null, chapter: null, seed: null, embed: embedded ? '1' : null, ...read.ui };
+    if (shown.embed === '1') shown.view = null; // in somebody's page there is room for the result only
     if (shown.view === 'quiz') shown = { ...shown, chapter: shown.chapter ?? '1', seed: shown.seed ?? quizSeed };
     if (!location.hash.replace(/^#/, '')) read.list = [firstSlot()];
     if (shown.view === 'quiz') read.list = slots.length ? slots : [firstSlot()];
@@ -193,7 +194,7 @@ export async function start({ wasm, presets, accuracy }) {
   const tools = makeTools($('tools'), {
     onUi: setUi,
     link: () => pageAddress() + here({ lang: getLang() }),
-    snippet: () => `<iframe src="${(pageAddress() + here({ lang: getLang(), embed: '1' })).replaceAll('&', '&amp;')}" title="${ui('name')}" data-vram sandbox="allow-scripts allow-popups" loading="lazy" width="100%" height="280" frameborder="0"></iframe>\n<script src="${pageAddress().replace(/[^/]*$/, '')}embed.js"></script>`,
+    snippet: () => `<iframe src="${(pageAddress() + here({ lang: getLang(), embed: '1', view: null })).replaceAll('&', '&amp;')}" title="${ui('name')}" data-vram sandbox="allow-scripts allow-popups" loading="lazy" width="100%" height="280" frameborder="0"></iframe>\n<script src="${pageAddress().replace(/[^/]*$/, '')}embed.js"></script>`,
     report: () => JSON.stringify(slots[0].report, null, 2),
     say,
   });
@@ -260,7 +261,7 @@ export async function start({ wasm, presets, accuracy }) {
   function renderRest() {
     cancelAnimationFrame(frame);
     const [slot] = slots;
-    if (!all) return;
+    if (!all || shown.view) return;
     if (shown.embed !== '1') {
       if (!slot.error) prices = core.options(slot.scenario, form.wants()); // a refused scenario has no prices: the last ones stay
       form.update(formContext());
