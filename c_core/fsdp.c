@@ -120,12 +120,12 @@ static void flat_gradients(const vram_sharding *g, double elements, list *l)
 /* A unit without a trained parameter is resharded by a hook on the gradients of its inputs (_register_post_backward_reshard_only_hook,
  * register_multi_grad_hook), whose closure holds the nodes of those inputs: tensor and gradient. Where a checkpoint runs the unit, not the
  * unit the checkpoint (transformers before 4.53), the inputs are leaves, and both stay until backward is over for all. The gradient of the
- * layer behind is the one that arrives here. Seen in PyTorch 2.4 with transformers 4.45. */
+ * layer behind is the one that arrives here. Such a checkpoint (reentrant) holds its second forward's output too. Seen in PyTorch 2.4 with transformers 4.45. */
 static void hooked(const vram_sharding *g, int place, list *l)
 {
     double behind = (double)(g->layers - 1 - place), elements = (double)g->s->training.micro_batch * (double)g->s->training.sequence_length * (double)g->m->hidden;
     if (!g->lora || g->s->training.checkpointing != VRAM_CHECKPOINTING_FULL) return;
-    vram_sharding_add(l, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_HIDDEN_STATES, behind, elements, g->width);
+    vram_sharding_add(l, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_HIDDEN_STATES, behind + 1, elements, g->width);
     vram_sharding_add(l, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_ACTIVATION_GRADIENT, behind - 1, elements, g->width);
 }
 

@@ -121,7 +121,7 @@ static void give(pool *p, short n)
 
 /* ---------------------------------------------------------------------------------------------- from entries to tensors -- */
 
-/* Trained matrices: gradients stand in the ledger as one product */
+/* Trained matrices: gradients stand in the ledger as one product, and so do the denominators of all of them (foreach) */
 static double matrices(const vram_model *m)
 {
     double sum = 0;
@@ -130,9 +130,10 @@ static double matrices(const vram_model *m)
     return vram_max(sum, 1);
 }
 
-static double tensors_of(const vram_entry *e, double trained)
+static double tensors_of(const vram_scenario *s, const vram_entry *e, double trained)
 {
     double count = 1;
+    if (e->what == VRAM_WHAT_STEP_TEMPORARY && s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOREACH) return trained;
     if (e->component == VRAM_COMPONENT_GRADIENTS && e->factors > 0 && e->factor[0].symbol == VRAM_SYMBOL_PARAMETERS) return trained;
     for (int i = 0; i < e->factors; i++)
         if (e->factor[i].symbol == VRAM_SYMBOL_COPIES || e->factor[i].symbol == VRAM_SYMBOL_LAYERS) count *= e->factor[i].value;
@@ -201,7 +202,7 @@ static idle_bytes idle(const vram_scenario *s, const vram_report *report)
         if (e->component == VRAM_COMPONENT_CONTEXT) continue;
         for (int ph = 0; ph < VRAM_PHASE_COUNT; ph++)
             if (e->phases & VRAM_BIT(ph)) sum[ph] += e->bytes;
-        double tensors = tensors_of(e, trained);
+        double tensors = tensors_of(s, e, trained);
         kind *k = (e->phases & report->phases) == report->phases ? NULL : kind_of(kinds, &count, e, vram_round_up(e->bytes / tensors, 512));
         if (k == NULL) always += e->bytes;
         for (int ph = 0; k != NULL && ph < VRAM_PHASE_COUNT; ph++)
