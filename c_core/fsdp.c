@@ -117,21 +117,24 @@ static void flat_gradients(const vram_sharding *g, double elements, list *l)
     vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_FLAT_GRADIENTS, 1, elements, g->trained_width);
 }
 
+/* Frozen units under checkpoints that run them (transformers before 4.53): their inputs are leaves, and none is gathered before its time,
+ * since a second forward is no place to prefetch from. Seen in PyTorch 2.4: eight gathers for four layers, one at a time. */
+static bool frozen_leaves(const vram_sharding *g) { return g->lora && g->s->training.checkpointing == VRAM_CHECKPOINTING_FULL; }
+
 /* A unit without a trained parameter is resharded by a hook on the gradients of its inputs (_register_post_backward_reshard_only_hook,
- * register_multi_grad_hook), whose closure holds the nodes of those inputs: tensor and gradient. Where a checkpoint runs the unit, not the
- * unit the checkpoint (transformers before 4.53), the inputs are leaves, and both stay until backward is over for all. The gradient of the
- * layer behind is the one that arrives here. Such a checkpoint (reentrant) holds its second forward's output too. Seen in PyTorch 2.4 with transformers 4.45. */
+ * register_multi_grad_hook), whose closure holds the nodes of those inputs: of leaves, tensor and gradient, until backward is over for
+ * all. The gradient of the layer behind is the one that arrives here. Such a checkpoint (reentrant) holds its second forward's output too. */
 static void hooked(const vram_sharding *g, int place, list *l)
 {
     double behind = (double)(g->layers - 1 - place), elements = (double)g->s->training.micro_batch * (double)g->s->training.sequence_length * (double)g->m->hidden;
-    if (!g->lora || g->s->training.checkpointing != VRAM_CHECKPOINTING_FULL) return;
+    if (!frozen_leaves(g)) return;
     vram_sharding_add(l, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_HIDDEN_STATES, behind + 1, elements, g->width);
     vram_sharding_add(l, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_ACTIVATION_GRADIENT, behind - 1, elements, g->width);
 }
 
 static void fsdp1_backward(const vram_sharding *g, int place, bool over, list *l)
 {
-    bool keeps = g->s->parallel.zero < 3, prefetches = g->s->parallel.prefetch != 0;
+    bool keeps = g->s->parallel.zero < 3, prefetches = g->s->parallel.prefetch != 0 && !frozen_leaves(g);
     gathered_root(g, l);
     if (place == VRAM_PLACE_HEAD) {
         gathered(g, keeps ? 0 : prefetches ? g->layers - 1 : g->layers, g->layers, l);
