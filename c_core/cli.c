@@ -168,23 +168,6 @@ static void print_table(const vram_report *r)
 
 /* --------------------------------------------------------------------------------------------------------- commands -- */
 
-static int print_report(const vram_json *json, const char *text, bool as_json, const char *only)
-{
-    const vram_report *report = vram_json_last(json);
-    if (!report) {
-        fprintf(as_json ? stdout : stderr, "%s\n", text);
-        return REFUSED;
-    }
-    if (only) {
-        char *part = vram_json_part(text, only);
-        if (!part) return complain("no such part of a report", only);
-        puts(part);
-        vram_json_free(part);
-    } else if (as_json) puts(text);
-    else print_table(report);
-    return DONE;
-}
-
 typedef struct { const char *name, *only; bool as_json; } command_line;
 
 /* [NAME] [--json] [OPTION WORD] in any order; complains otherwise. */
@@ -209,20 +192,6 @@ static char *scenario_text(const vram_json *json, const command_line *line, size
     return text;
 }
 
-static int estimate(vram_json *json, int n, char **words)
-{
-    command_line line = {.only = NULL};
-    size_t bytes = 0;
-    if (!read_words(n, words, "--only", &line)) return REFUSED;
-    char *text = scenario_text(json, &line, &bytes), *report = text ? vram_json_estimate(json, text, bytes) : NULL;
-    free(text);
-    if (!text) return REFUSED;
-    if (!report) return BUG;
-    int status = print_report(json, report, line.as_json, line.only);
-    vram_json_free(report);
-    return status;
-}
-
 static void print_answer(const vram_json_answer *a)
 {
     printf("%-28s ", a->path);
@@ -233,37 +202,6 @@ static void print_answer(const vram_json_answer *a)
     printf("needs %.2f GB, %.2f GB left", a->needed_bytes / 1e9, a->headroom_bytes / 1e9);
     if (a->limit > 0 && a->value > a->limit) printf("; the model was trained for %.0f", a->limit);
     putchar('\n');
-}
-
-static int solve(vram_json *json, int n, char **words)
-{
-    command_line line = {.only = NULL};
-    size_t bytes = 2;
-    const vram_json_answer *rows;
-    if (!read_words(n, words, "--for", &line)) return REFUSED;
-    char *text = scenario_text(json, &line, &bytes), *answer = text ? vram_json_solve_for(json, text, bytes, line.only) : NULL;
-    free(text);
-    if (!text) return REFUSED;
-    if (!answer) return BUG;
-    int found = vram_json_answers(json, &rows);
-    if (line.as_json || found < 0) fprintf(line.as_json ? stdout : stderr, "%s\n", answer);
-    else for (int i = 0; i < found; i++) print_answer(&rows[i]);
-    vram_json_free(answer);
-    return found < 0 ? REFUSED : DONE;
-}
-
-static int timeline(vram_json *json, int n, char **words)
-{
-    command_line line = {.only = NULL};
-    size_t bytes = 0;
-    if (!read_words(n, words, "", &line)) return REFUSED;
-    char *text = scenario_text(json, &line, &bytes), *answer = text ? vram_json_timeline(json, text, bytes) : NULL;
-    free(text);
-    if (!text) return REFUSED;
-    if (!answer) return BUG;
-    puts(answer);
-    vram_json_free(answer);
-    return vram_json_last(json) ? DONE : REFUSED;
 }
 
 static void print_set(const vram_json_change_set *set, const char *before)
@@ -287,20 +225,74 @@ static void print_claim(const vram_json_claim_answer *a)
     if (a->verdict == VRAM_JSON_NO) printf("  with every change at once it still needs %.2f GB\n", a->least_needed_bytes / 1e9);
 }
 
-static int claim(vram_json *json, int n, char **words)
+/* A command about one scenario asks the core for a text, which --json prints as it is; for people `show` prints what json holds of the answer. */
+typedef struct {
+    const char *name, *option;
+    char *(*ask)(vram_json *json, const char *scenario, size_t bytes, const char *word);
+    bool (*show)(const vram_json *json); /* false: the scenario was refused */
+} scenario_command;
+
+static char *ask_estimate(vram_json *json, const char *text, size_t n, const char *word) { (void)word; return vram_json_estimate(json, text, n); }
+static char *ask_solve(vram_json *json, const char *text, size_t n, const char *word) { return vram_json_solve_for(json, text, n, word); }
+static char *ask_claim(vram_json *json, const char *text, size_t n, const char *word) { (void)word; return vram_json_claim_of(json, text, n); }
+static char *ask_timeline(vram_json *json, const char *text, size_t n, const char *word) { (void)word; return vram_json_timeline(json, text, n); }
+
+static bool show_estimate(const vram_json *json)
+{
+    if (vram_json_last(json)) print_table(vram_json_last(json));
+    return vram_json_last(json) != NULL;
+}
+
+static bool show_solve(const vram_json *json)
+{
+    const vram_json_answer *rows;
+    int found = vram_json_answers(json, &rows);
+    for (int i = 0; i < found; i++) print_answer(&rows[i]);
+    return found >= 0;
+}
+
+static bool show_claim(const vram_json *json)
+{
+    const vram_json_claim_answer *claim = vram_json_claimed(json);
+    if (claim) print_claim(claim);
+    return claim != NULL;
+}
+
+static const scenario_command scenario_commands[] = {
+    {"estimate", "--only", ask_estimate, show_estimate}, {"solve", "--for", ask_solve, show_solve},
+    {"claim", "", ask_claim, show_claim}, {"timeline", "", ask_timeline, NULL},
+};
+
+static int print_part(const char *text, const char *key)
+{
+    char *part = vram_json_part(text, key);
+    if (!part) return complain("no such part of a report", key);
+    puts(part);
+    vram_json_free(part);
+    return DONE;
+}
+
+static int print_text(const vram_json *json, const scenario_command *c, const command_line *line, const char *text)
+{
+    bool refused = strncmp(text, "{\"error\"", 8) == 0;
+    if (c->ask == ask_estimate && line->only && !refused) return print_part(text, line->only);
+    if (line->as_json || !c->show) puts(text);
+    else if (refused || !c->show(json)) fprintf(stderr, "%s\n", text);
+    return refused ? REFUSED : DONE;
+}
+
+static int about_scenario(vram_json *json, const scenario_command *c, int n, char **words)
 {
     command_line line = {.only = NULL};
     size_t bytes = 0;
-    if (!read_words(n, words, "", &line)) return REFUSED;
-    char *text = scenario_text(json, &line, &bytes), *answer = text ? vram_json_claim_of(json, text, bytes) : NULL;
-    free(text);
-    if (!text) return REFUSED;
-    if (!answer) return BUG;
-    const vram_json_claim_answer *a = vram_json_claimed(json);
-    if (line.as_json || !a) fprintf(line.as_json ? stdout : stderr, "%s\n", answer);
-    else print_claim(a);
-    vram_json_free(answer);
-    return a ? DONE : REFUSED;
+    if (!read_words(n, words, c->option, &line)) return REFUSED;
+    char *scenario = scenario_text(json, &line, &bytes), *text = scenario ? c->ask(json, scenario, bytes, line.only) : NULL;
+    free(scenario);
+    if (!scenario) return REFUSED;
+    if (!text) return BUG;
+    int status = print_text(json, c, &line, text);
+    vram_json_free(text);
+    return status;
 }
 
 static int batch(vram_json *json)
@@ -351,10 +343,8 @@ static int tables(vram_json *json)
 
 static int command(vram_json *json, int n, char **words)
 {
-    if (strcmp(words[0], "estimate") == 0) return estimate(json, n - 1, words + 1);
-    if (strcmp(words[0], "solve") == 0) return solve(json, n - 1, words + 1);
-    if (strcmp(words[0], "timeline") == 0) return timeline(json, n - 1, words + 1);
-    if (strcmp(words[0], "claim") == 0) return claim(json, n - 1, words + 1);
+    for (size_t i = 0; i < sizeof scenario_commands / sizeof scenario_commands[0]; i++)
+        if (strcmp(words[0], scenario_commands[i].name) == 0) return about_scenario(json, &scenario_commands[i], n - 1, words + 1);
     if (strcmp(words[0], "batch") == 0 && n == 1) return batch(json);
     if (strcmp(words[0], "presets") == 0 && n <= 2) return presets(json, n == 2 ? words[1] : NULL);
     if (strcmp(words[0], "tables") == 0 && n == 1) return tables(json);
