@@ -10,7 +10,7 @@ import { modelItems, modelName } from './model-field.js';
 import { colourClass } from './palette.js';
 import { cardOf, need, segmentsOf } from './reading.js';
 import { errorText, fieldLabel, valueWord } from './texts.js';
-import { bytes, bytesFull, count, readCount } from './units.js';
+import { bytes, bytesFull, count, difference, readCount } from './units.js';
 
 const REST = 250; // ms without a change before the core searches: some hundred estimates
 const SMALL = 0.004; // of the sum: a part that is written together with the other small ones
@@ -204,7 +204,7 @@ export function makeClaim(root, { presets, index, ask, linkOf, onPatch, onOpen }
     setText(or, ui(set.at ? 'claim_or' : 'claim_cheapest'));
     keyed(list, set.changes.filter((c) => c.path !== 'parallel.data'), (c) => c.path, () => el('li', {}, el('span', {}), el('span', { class: 'claim-saves' })), (li, c) => {
       setText(li.firstChild, changeText(c));
-      setText(li.lastChild, c.saves_bytes ? `−${bytes(c.saves_bytes, now.unit)}` : '');
+      setText(li.lastChild, c.saves_bytes ? difference(-c.saves_bytes, now.unit) : '');
       setAttr(li.lastChild, 'title', bytesFull(c.saves_bytes));
     });
     const usable = now.claim.usable_bytes;
