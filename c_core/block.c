@@ -325,6 +325,29 @@ static vram_cell sdpa(const block *b, vram_cell q, vram_cell k, vram_cell v, boo
     return y;
 }
 
+/* softmax in fp32, or in the type of the scores, then in the type of the values */
+static vram_cell probabilities(const block *b, vram_cell sum, int width)
+{
+    vram_tape *t = b->t;
+    vram_cell wide_sum = b->style.narrow_softmax && !t->autocast ? sum : vram_op_cast(t, sum, 4, VRAM_WHAT_ATTENTION_SCORES);
+    return vram_op_cast(t, vram_op_softmax(t, wide_sum, VRAM_WHAT_ATTENTION_PROBABILITIES), width, VRAM_WHAT_ATTENTION_PROBABILITIES);
+}
+
+/* gpt-oss: one more column, less the greatest, softmax in the scores' type; the columns that are keys are copied out for the product */
+static vram_cell sunk_probabilities(const block *b, vram_cell sum)
+{
+    vram_tape *t = b->t;
+    double s = b->pass->tokens;
+    vram_size wider = SIZE(b, {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch}, {VRAM_SYMBOL_HEADS, (double)b->layer->attention.heads}, {VRAM_SYMBOL_SEQUENCE, s}, {VRAM_SYMBOL_KEYS, s + 1});
+    vram_cell joined = vram_op_join(t, sum, VRAM_NO_CELL, wider, VRAM_WHAT_ATTENTION_SCORES), less = vram_op_shift(t, joined, VRAM_WHAT_ATTENTION_SCORES);
+    vram_cell all = vram_op_softmax(t, less, VRAM_WHAT_ATTENTION_PROBABILITIES), keys = vram_op_slice(t, all, t->cell[sum].shape, VRAM_WHAT_ATTENTION_PROBABILITIES);
+    vram_cell out = vram_op_copy(t, keys, t->cell[sum].shape, VRAM_WHAT_ATTENTION_PROBABILITIES);
+    vram_tape_hold(t, joined);
+    vram_tape_hold(t, less);
+    vram_tape_hold(t, all);
+    return out;
+}
+
 /* matmul, scaling, mask, softmax in fp32, dropout, matmul */
 static vram_cell eager(const block *b, vram_cell q, vram_cell k, vram_cell v, vram_cell *weights)
 {
@@ -342,9 +365,7 @@ static vram_cell eager(const block *b, vram_cell q, vram_cell k, vram_cell v, vr
         scaled = vram_op_constant(t, tanh, 0, VRAM_WHAT_ATTENTION_SCORES);
     }
     vram_cell sum = vram_op_masked(t, scaled, vram_stream_width(b->pass), VRAM_WHAT_ATTENTION_SCORES);
-    vram_cell wide_sum = b->style.narrow_softmax && !t->autocast ? sum : vram_op_cast(t, sum, 4, VRAM_WHAT_ATTENTION_SCORES);
-    vram_cell probabilities = vram_op_softmax(t, wide_sum, VRAM_WHAT_ATTENTION_PROBABILITIES);
-    vram_cell cast = vram_op_cast(t, probabilities, vram_width(t, q), VRAM_WHAT_ATTENTION_PROBABILITIES);
+    vram_cell cast = a->sinks ? sunk_probabilities(b, sum) : probabilities(b, sum, vram_width(t, q));
     vram_tape_hold(t, sum);
     *weights = vram_op_dropout(t, cast, b->pass->attention_dropout, VRAM_WHAT_ATTENTION_PROBABILITIES);
     vram_cell y = vram_op_copy(t, vram_op_matmul(t, *weights, values, v_size, VRAM_WHAT_ATTENTION_OUTPUT), v_size, VRAM_WHAT_ATTENTION_OUTPUT);
@@ -556,7 +577,7 @@ static vram_cell router(const block *b, vram_cell x)
     vram_cell all = vram_op_softmax(t, vram_op_cast(t, logits, 4, VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_cell top = vram_op_gather(t, all, wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_tape_hold(t, logits);
-    static const char *const narrow[] = {"qwen2_moe", "qwen3_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", "olmoe", "flex_olmo", "jamba", "ernie4_5_moe", "longcat_flash", NULL}; /* weights.to(the stream's type) */
+    static const char *const narrow[] = {"qwen2_moe", "qwen3_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", "olmoe", "flex_olmo", "jamba", "ernie4_5_moe", "longcat_flash", "gpt_oss", NULL}; /* weights.to(the stream's type) */
     vram_cell share = vram_op_constant(t, top, 0, VRAM_WHAT_ROUTER_WEIGHTS);
     return vram_model_is(b->pass->model, narrow) ? vram_op_cast(t, share, vram_width(t, x), VRAM_WHAT_ROUTER_WEIGHTS) : share;
 }
