@@ -47,6 +47,7 @@ static vram_size heads_wide(const block *b, vram_symbol symbol, double heads, do
 static block begin(const vram_pass *pass, vram_tape *t, int kind)
 {
     vram_tape_clear(t, pass->scenario->training.autocast != 0 && !pass->no_autocast, pass->workspace);
+    t->update = pass->update;
     t->caches = !pass->gradients && !pass->lora && pass->scenario->training.method == VRAM_METHOD_FULL;
     block b = {.pass = pass, .t = t, .kind = kind, .layer = kind < 0 ? NULL : &pass->model->kind[kind], .style = style_of(pass->model)};
     b.hidden = wide(&b, VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden);
@@ -812,8 +813,6 @@ static bool over_logits(const vram_pass *pass)
     return strcmp(pass->model->model_type, "mpt") == 0 && pass->scenario->training.attention == VRAM_ATTENTION_FLASH && pass->scenario->training.loss == VRAM_LOSS_FULL;
 }
 
-enum { CHUNKS = 8 }; /* of torchtune's chunked loss (num_output_chunks) */
-
 void vram_block_head(const vram_pass *pass, vram_tape *t)
 {
     if (vram_is_megatron(pass->scenario, pass->model)) { vram_megatron_head(pass, t); return; }
@@ -821,6 +820,7 @@ void vram_block_head(const vram_pass *pass, vram_tape *t)
     vram_cell x = vram_tape_input(t, b.hidden, vram_stream_width(pass), VRAM_WHAT_HIDDEN_STATES, pass->gradients);
     vram_cell last = pass->model->final_norm ? norm(&b, x) : x, weight = head_weight(&b);
     if (wide_stream(pass->model)) last = vram_op_cast(t, last, pass->plain_width, VRAM_WHAT_HIDDEN_STATES);
+    t->offloads = false; /* the head is left out, and the loss is outside */
     if (pass->head != VRAM_HEAD_LOSS) {
         vram_head_write(pass, t, last, weight);
         finish(&b, VRAM_NO_CELL);
@@ -828,13 +828,6 @@ void vram_block_head(const vram_pass *pass, vram_tape *t)
     }
     vram_cell logits = logits_of(&b, last, weight);
     vram_tape_mark(t);
-    if (pass->scenario->training.loss == VRAM_LOSS_CHUNKED && fused_kernels(&b)) {
-        vram_size chunk = SIZE(&b, {VRAM_SYMBOL_ROWS, vram_ceil_div(pass->batch * pass->tokens, CHUNKS)}, {VRAM_SYMBOL_VOCABULARY, (double)pass->model->vocab});
-        vram_op_chunked_loss(t, logits, chunk);
-        vram_tape_hold(t, last);
-        finish(&b, VRAM_NO_CELL);
-        return;
-    }
     vram_cell ids = vram_tape_outside(t, b.rows, 8, VRAM_WHAT_INPUT_IDS);
     vram_cell wide_logits = over_logits(pass) ? logits : vram_op_cast(t, logits, 4, VRAM_WHAT_LOGITS_FP32);
     vram_cell labels = vram_op_constant(t, ids, 8, VRAM_WHAT_LABELS);

@@ -10,6 +10,7 @@ typedef enum {
     VRAM_HEAD_TRAINER,         /* the same under a trainer: outputs in fp32, then its statistics (TRL's SFT with whole logits) */
     VRAM_HEAD_FUSED,           /* head and loss in one, a chunk of positions at a time (Liger) */
     VRAM_HEAD_TILED,           /* log-probabilities in tiles */
+    VRAM_HEAD_CHUNKED,         /* head, then loss, an eighth of the positions at a time (torchtune) */
     VRAM_HEAD_PAIRS,           /* log-probabilities of all positions (DPO) */
     VRAM_HEAD_ANSWERS,         /* of the answers alone (GRPO, RLOO) */
     VRAM_HEAD_SAMPLES,         /* of the answers, the logits of all positions being made (PPO) */
@@ -34,6 +35,7 @@ typedef struct {
     bool no_autocast;          /* generate() runs outside of it */
     double scored;             /* positions of a sequence whose log-probability is asked for */
     bool reference_follows;    /* the reference's outputs stand beside the policy's when the loss is computed (DPO) */
+    vram_tape_update update;   /* of a step inside backward */
     bool outputs_held;         /* every layer's output is one of the model's (PPO) */
 } vram_pass;
 

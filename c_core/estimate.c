@@ -36,10 +36,10 @@ static void not_modelled(const vram_scenario *s, vram_report *report)
     const struct { bool set; vram_note_id id; const char *path; } rows[] = {
         {s->training.packing != VRAM_PACKING_NONE, VRAM_NOTE_NOT_MODELLED, "training.packing"},
         {s->training.optimizer_in_backward != 0 && !vram_steps_in_backward(s), VRAM_NOTE_NOT_MODELLED, "training.optimizer_in_backward"},
-        {s->training.offload_activations != 0 && s->training.checkpointing != VRAM_CHECKPOINTING_FULL, VRAM_NOTE_NOT_MODELLED, "training.offload_activations"},
+        {s->training.offload_activations && megatron, VRAM_NOTE_NOT_MODELLED, "training.offload_activations"},
         {s->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE && megatron && s->training.attention != VRAM_ATTENTION_EAGER, VRAM_NOTE_SELECTIVE_DROPS_NOTHING, "training.checkpointing"},
         {s->training.method == VRAM_METHOD_LORA && s->lora.prepare_kbit, VRAM_NOTE_NOT_MODELLED, "lora.prepare_kbit"},
-        {(loss == VRAM_LOSS_CHUNKED && (rl || s->training.kernels != VRAM_KERNELS_FUSED)) || (loss == VRAM_LOSS_INPLACE && rl) || (loss != VRAM_LOSS_FULL && (ppo || megatron)), VRAM_NOTE_NOT_MODELLED, "training.loss"},
+        {(loss == VRAM_LOSS_CHUNKED && rl) || (loss == VRAM_LOSS_INPLACE && rl) || (loss != VRAM_LOSS_FULL && (ppo || megatron)), VRAM_NOTE_NOT_MODELLED, "training.loss"},
         {optimizer == VRAM_OPTIMIZER_GALORE, VRAM_NOTE_GALORE_STATES, "training.optimizer"},
         {optimizer == VRAM_OPTIMIZER_LOMO && !vram_steps_in_backward(s), VRAM_NOTE_LOMO_GRADIENTS, "training.optimizer"},
         {rl && s->rl.unread_critic, VRAM_NOTE_NOT_READ, "rl.critic"},

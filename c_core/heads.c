@@ -69,6 +69,36 @@ static void fused(const writer *w, vram_cell last, vram_cell weight)
     vram_tape_hold(w->t, last);
 }
 
+/* torchtune's CEWithChunkedOutputLoss: eight parts of each sequence go through the head, then each through the loss, whose fp32 copy is
+ * of one part at a time. What the loss keeps is in fp32, unless it is compiled: then it is the 16-bit logits, and the fp32 numbers never
+ * leave the kernel. Source: torchtune/modules/loss/ce_chunked_output_loss.py, modules/transformer.py (chunked_output) */
+static void chunked(const writer *w, vram_cell last, vram_cell weight)
+{
+    enum { CHUNKS = 8 };
+    vram_tape *t = w->t;
+    const vram_pass *p = w->pass;
+    double tokens = p->tokens, least = floor(tokens / CHUNKS), more = tokens - least * CHUNKS; /* tensor_split: the first parts are one longer */
+    vram_cell logits[CHUNKS];
+    int parts = 0;
+    weight = vram_op_autocast(t, weight);
+    for (int i = 0; i < CHUNKS && (least > 0 || i < more); i++) {
+        double rows = least + (i < more);
+        vram_size part = size_of(w, p->batch, rows, VRAM_SYMBOL_HIDDEN, w->hidden);
+        vram_cell in = vram_op_slice(t, last, part, VRAM_WHAT_NORM_OUTPUT);
+        if (p->batch > 1) in = vram_op_copy(t, in, part, VRAM_WHAT_LABEL_STATES);
+        logits[parts++] = whole_logits(w, in, weight, rows);
+    }
+    vram_tape_hold(t, last);
+    vram_tape_mark(t);
+    vram_cell ids = vram_tape_outside(t, vram_tape_size(t, 2, (const vram_factor[]){{VRAM_SYMBOL_MICRO_BATCH, p->batch}, {VRAM_SYMBOL_SEQUENCE, tokens}}), 8, VRAM_WHAT_INPUT_IDS);
+    vram_cell labels = vram_op_constant(t, ids, 8, VRAM_WHAT_LABELS);
+    for (int i = 0; i < parts; i++) {
+        if (p->scenario->training.kernels == VRAM_KERNELS_FUSED) vram_op_cross_entropy_compiled(t, logits[i], labels, vram_tape_size(t, 2, (const vram_factor[]){{VRAM_SYMBOL_MICRO_BATCH, p->batch}, {VRAM_SYMBOL_SEQUENCE, least + (i < more)}}));
+        else vram_op_cross_entropy(t, vram_op_cast(t, logits[i], 4, VRAM_WHAT_LOGITS_FP32), labels);
+    }
+    for (int i = 0; i < parts; i++) vram_tape_hold(t, logits[i]); /* a list of the caller's, until the loss is there */
+}
+
 /* The class's own loss, and the outputs in fp32; entropy and token accuracy each copy the shifted logits, the second while the first is there. */
 static void trainer(const writer *w, vram_cell last, vram_cell weight)
 {
@@ -168,6 +198,7 @@ void vram_head_write(const vram_pass *pass, vram_tape *t, vram_cell last, vram_c
     t->mark = 0;
     switch (pass->head) {
     case VRAM_HEAD_FUSED: fused(&w, last, weight); break;
+    case VRAM_HEAD_CHUNKED: chunked(&w, last, weight); break;
     case VRAM_HEAD_TILED: tiled(&w, last, weight); break;
     case VRAM_HEAD_TRAINER: trainer(&w, last, weight); break;
     case VRAM_HEAD_PAIRS: pairs(&w, last, weight); break;
@@ -191,7 +222,7 @@ void vram_head_choose(vram_pass *pass, vram_role role)
     pass->head = VRAM_HEAD_LOSS;
     if (s->task == VRAM_TASK_TRAINING) {
         pass->scored = pass->tokens - 1;
-        pass->head = tiles ? VRAM_HEAD_TILED : s->training.loss == VRAM_LOSS_FUSED ? VRAM_HEAD_FUSED : is_trainer(s) ? VRAM_HEAD_TRAINER : VRAM_HEAD_LOSS;
+        pass->head = tiles ? VRAM_HEAD_TILED : s->training.loss == VRAM_LOSS_CHUNKED ? VRAM_HEAD_CHUNKED : s->training.loss == VRAM_LOSS_FUSED ? VRAM_HEAD_FUSED : is_trainer(s) ? VRAM_HEAD_TRAINER : VRAM_HEAD_LOSS;
         return;
     }
     if (s->task != VRAM_TASK_RL) return;

@@ -24,6 +24,7 @@ typedef struct {
     double kept_later;         /* the same, during backward */
     double gradients;          /* of parameters, after its backward */
     double start;              /* of the head: when its backward begins */
+    double input;              /* its input, which checkpoints keep */
     double after;              /* when its backward is over, with its gradients and its input's */
 } piece;
 
@@ -33,7 +34,7 @@ typedef struct { uint64_t top[PEAKS][VRAM_TAPE_WORDS], top_left[VRAM_TAPE_WORDS]
 typedef struct {
     const vram_pass *pass;
     const vram_sharding *sharding; /* NULL: none */
-    bool accumulate, recompute;
+    bool accumulate, recompute, spares, offloads;
     vram_tape tape;
     vram_run run;
     piece_sets sets;
@@ -59,9 +60,12 @@ static void run_gradients(walker *w, piece *p)
 {
     vram_run *r = &w->run;
     if (w->tape.output >= 0) vram_run_arrive(&w->tape, r);
-    if (w->tape.input < 0 && vram_is_tied(w->pass)) vram_run_await(&w->tape, r, w->tape.op[0].in[0], w->pass->head == VRAM_HEAD_TILED);
+    if (w->tape.input < 0 && vram_is_tied(w->pass)) vram_run_await(&w->tape, r, w->tape.op[0].in[0], w->pass->head == VRAM_HEAD_TILED || w->pass->head == VRAM_HEAD_CHUNKED);
     vram_run_backward(&w->tape, r, w->tape.ops - 1, 0);
+    if (w->tape.input >= 0) vram_run_use_waiting(&w->tape, r); /* the embedding's gradient is the last: the step uses it */
     note_peak(w, p, BACKWARD);
+    vram_run_land(&w->tape, r);
+    vram_run_return(&w->tape, r);
     p->after = live_without(w, VRAM_NO_CELL, w->sets.after);
     vram_cell in = w->tape.input < 0 ? VRAM_NO_CELL : r->gradient[w->tape.input];
     p->gradients = live_without(w, in, w->sets.gradients);
@@ -72,8 +76,10 @@ static void run_kept(walker *w, piece *p)
     vram_tape *t = &w->tape;
     vram_run *r = &w->run;
     vram_run_clear(t, r, w->accumulate);
+    r->offloads = w->offloads;
     vram_run_forward(t, r, 0, t->ops, w->pass->gradients);
     note_peak(w, p, FORWARD);
+    vram_run_land(t, r);
     vram_cell base = t->cell[t->output].base;
     p->kept = live_without(w, base, w->sets.kept);
     if (!w->pass->gradients) return;
@@ -84,49 +90,34 @@ static void run_kept(walker *w, piece *p)
     run_gradients(w, p);
 }
 
-/* Selective checkpoints keep what is dear to compute: attention's output, and that of every second matrix product, the first included.
- * Those cells do not die. Source: torchtitan/models/llama3/infra/parallelize.py (_apply_ac_to_transformer_block, "op") */
-static void keep_dear(vram_tape *t, short last_use[])
-{
-    int products = 0;
-    for (int i = 0; i < t->cells; i++) last_use[i] = t->cell[i].last_use;
-    for (int i = 0; i < t->ops; i++) {
-        const vram_tape_op *op = &t->op[i];
-        products += op->product;
-        if (op->outs > 0 && (op->attention || (op->product && products % 2 == 1))) t->cell[t->cell[op->out[0]].base].last_use = -1;
-    }
-}
-
-static void let_die(vram_tape *t, const short last_use[])
-{
-    for (int i = 0; i < t->cells; i++) t->cell[i].last_use = last_use[i];
-}
-
 /* Only the input is kept, or sent to host memory until it is wanted; backward runs the forward again. */
 static void run_checkpointed(walker *w, piece *p)
 {
     vram_tape *t = &w->tape;
     vram_run *r = &w->run;
-    short last_use[VRAM_TAPE_CELLS];
-    bool selective = w->pass->scenario->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE;
-    if (selective) keep_dear(t, last_use);
     vram_run_clear(t, r, w->accumulate);
-    if (w->pass->scenario->training.offload_activations != 1) vram_run_hold(t, r, t->input);
+    p->input = t->cell[t->input].block;
+    vram_run_hold(t, r, t->input);
+    r->spares = w->spares;
     vram_run_forward(t, r, 0, t->ops, false);
     note_peak(w, p, FORWARD);
+    if (w->offloads) vram_run_release(t, r, t->input); /* to host memory */
     vram_cell base = t->cell[t->output].base;
     p->kept = live_without(w, base, w->sets.kept);
     vram_run_release(t, r, base);
     vram_run_forget(t, r);
     p->kept_later = live_without(w, VRAM_NO_CELL, w->sets.kept_later);
-    if (selective) let_die(t, last_use);
+    uint64_t spared[VRAM_TAPE_WORDS];
+    memcpy(spared, r->spared, sizeof spared);
     vram_run_clear(t, r, w->accumulate);
+    vram_run_keep_spared(t, r, spared);
     vram_run_hold(t, r, t->input);
     vram_run_arrive(t, r);
     int last = vram_run_last_saving(t);
     vram_run_backward(t, r, t->ops - 1, last + 1);
     vram_run_recompute(t, r);
     vram_run_backward(t, r, last, 0);
+    vram_run_use_waiting(t, r);
     note_peak(w, p, BACKWARD);
     vram_run_release(t, r, t->input);
     p->after = live_without(w, VRAM_NO_CELL, w->sets.after);
@@ -141,6 +132,7 @@ static void run_head(walker *w, piece *p)
     p->held_left = leave == t->mark && t->leave >= 0;
     p->rise_left = -1;
     vram_run_clear(t, r, w->accumulate);
+    r->offloads = w->offloads;
     vram_run_forward(t, r, 0, t->mark, w->pass->gradients);
     note_peak(w, p, FORWARD);
     if (p->held_left) vram_run_forget(t, r);
@@ -229,10 +221,25 @@ static bool gradients_stay(const vram_sharding *g, int place)
     return g == NULL || g->gradients == VRAM_GRADIENTS_STAND || (g->gradients == VRAM_GRADIENTS_UNIT && place < 0);
 }
 
+/* Megatron's selective recomputation is of attention's core alone, and its tapes have that in them. */
+static bool recomputes(const vram_scenario *s)
+{
+    return s->training.checkpointing == VRAM_CHECKPOINTING_FULL || (s->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE && !vram_is_megatron(s, &s->model));
+}
+
+/* Of offloaded checkpoints the inputs of the two layers before the one at work are still in flight: a layer saves two tensors, and five are.
+ * The last norm's own saved tensors then take their place. */
+enum { INPUTS_IN_FLIGHT = 2 };
+static double inputs_in_flight(const vram_pass *pass, int64_t layer)
+{
+    bool offloads = pass->gradients && pass->scenario->training.offload_activations && recomputes(pass->scenario);
+    return offloads && layer > 0 ? vram_min((double)layer, INPUTS_IN_FLIGHT) : 0;
+}
+
 /* Checkpoints keep the mask for their second forward. */
 static double held_after(const vram_pass *pass, const summit *s)
 {
-    return pass->scenario->training.checkpointing == VRAM_CHECKPOINTING_FULL ? s->mask : 0;
+    return recomputes(pass->scenario) ? s->mask : 0;
 }
 
 /* What the layers keep for the other micro-batches of a pipeline */
@@ -249,7 +256,7 @@ static void climb_forward(const vram_pass *pass, const vram_sharding *g, const p
     if (pass->stage.embedding) candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, EMBEDDING, kept + embedding->rise[FORWARD]);
     for (int64_t i = 0; i < pass->stage.layers; i++) {
         const piece *p = &layer[variant_of(pass, i)];
-        candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, (int)i, kept + p->rise[FORWARD] + held);
+        candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, (int)i, kept + inputs_in_flight(pass, i) * p->input + p->rise[FORWARD] + held);
         kept += p->kept;
         later += p->kept_later;
         write_down(s, FORWARD, (int)i, kept + held + (g != NULL ? sharding_part(s, g, VRAM_MOMENT_FORWARD, (int)i) : 0));
@@ -293,7 +300,7 @@ typedef struct { vram_tape_shape shape; short what; unsigned char component, wid
 typedef struct {
     int items;
     item item[MAX_ITEMS];
-    bool gradients_stand, steps_in_backward;
+    bool gradients_stand;
     double gradient_elements[MOMENTS];
 } collection;
 
@@ -325,7 +332,7 @@ static void collect(collection *c, const vram_tape *t, const uint64_t set[], int
             while (!(bits >> bit & 1)) bit++;
             vram_tape_cell cell = t->cell[word * 64 + bit];
             bool trained = cell.component == VRAM_COMPONENT_GRADIENTS && cell.what == VRAM_WHAT_TRAINABLE;
-            if (trained && c->gradients_stand && !c->steps_in_backward) { /* for a moment, until it is added to the one that stands */
+            if (trained && c->gradients_stand) { /* for a moment, until it is added to the one that stands */
                 cell.component = VRAM_COMPONENT_WORKSPACE;
                 cell.what = VRAM_WHAT_UNREDUCED;
             }
@@ -362,6 +369,11 @@ static void collect_variant(walker *w, const summit *s, int variant, collection 
         if (moment < PEAKS && s->moment[moment] == VRAM_MOMENT_EPILOGUE) continue;
         bool here = moment < PEAKS && (variant < 0 ? place == variant : place >= 0 && variant_of(w->pass, place) == variant);
         bool uncached = moment == BACKWARD || moment == LATER || (moment == LOSS && s->left) || (moment == HELD && s->held_left);
+        if (here && variant >= 0 && moment == FORWARD && inputs_in_flight(w->pass, place) > 0) {
+            uint64_t input[VRAM_TAPE_WORDS] = {0};
+            input[w->tape.input / 64] = UINT64_C(1) << (w->tape.input % 64);
+            collect(c, &w->tape, input, moment, inputs_in_flight(w->pass, place));
+        }
         if (here && moment == LOSS && s->left) collect(c, &w->tape, w->sets.top_left, moment, 1);
         else if (here) collect(c, &w->tape, s->moment[moment] == VRAM_MOMENT_REDUCE ? w->sets.after : s->moment[moment] == VRAM_MOMENT_START ? w->sets.start : w->sets.top[s->moment[moment] == VRAM_MOMENT_FORWARD ? FORWARD : moment], moment, 1);
         if (variant >= 0) {
@@ -466,8 +478,9 @@ static void walk_all(walk *k, const vram_pass *pass, const vram_replay *replay)
     w->pass = pass;
     w->sharding = g;
     w->accumulate = g == NULL || g->gradients == VRAM_GRADIENTS_STAND ? replay->gradients_stand : g->gradients == VRAM_GRADIENTS_PASS;
-    bool selective = pass->scenario->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE && !vram_is_megatron(pass->scenario, pass->model);
-    w->recompute = selective || pass->scenario->training.checkpointing == VRAM_CHECKPOINTING_FULL;
+    w->recompute = recomputes(pass->scenario);
+    w->spares = pass->scenario->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE;
+    w->offloads = pass->gradients && pass->scenario->training.offload_activations != 0;
     for (int64_t i = 0; i < pass->stage.layers; i++) {
         int variant = variant_of(pass, i);
         if (!k->used[variant]) run_piece(w, variant, &k->layer[variant]);
@@ -501,6 +514,7 @@ static void project(const walker *w, vram_component component, piece *p)
     p->gradients = part(w, s->gradients, component);
     p->start = part(w, s->start, component);
     p->after = part(w, s->after, component);
+    if (component != VRAM_COMPONENT_ACTIVATIONS) p->input = 0;
 }
 
 /* The climb once more for every component, its instants written down: what they add up to is the climb of the whole. */
@@ -544,7 +558,7 @@ void vram_replay_when(const vram_pass *pass, vram_role role, vram_replay *replay
     walk k;
     const vram_sharding *g = replay->sharding;
     bool stand = replay->gradients_stand && (g == NULL || (g->gradients == VRAM_GRADIENTS_STAND && g->s->parallel.engine != VRAM_PARALLEL_ENGINE_DEEPSPEED));
-    collection c = {.items = 0, .gradients_stand = stand, .steps_in_backward = vram_steps_in_backward(pass->scenario)};
+    collection c = {.items = 0, .gradients_stand = stand};
     unsigned phases = 0;
     walk_all(&k, pass, replay);
     for (int variant = HEAD; variant < 2 * pass->model->kinds; variant++)

@@ -62,6 +62,10 @@ void vram_run_clear(const vram_tape *t, vram_run *r, bool accumulate)
 {
     r->now = r->peak = 0;
     r->accumulate = accumulate;
+    r->waiting = VRAM_NO_CELL;
+    r->spares = r->offloads = false;
+    r->products = r->flights = r->numbers = r->backs = 0;
+    memset(r->spared, 0, sizeof r->spared);
     memset(r->live, 0, sizeof r->live);
     memset(r->top, 0, sizeof r->top);
     memset(r->holders, 0, sizeof r->holders[0] * VRAM_TAPE_CELLS);
@@ -74,16 +78,74 @@ void vram_run_clear(const vram_tape *t, vram_run *r, bool accumulate)
 static void run_steps(const vram_tape *t, vram_run *r, int from, int to, bool save)
 {
     for (int i = from; i < to; i++) {
+        if (t->step[i].code == VRAM_STEP_MAKE && vram_run_in(r->spared, t->step[i].cell)) { /* it stands: its keeper lets go */
+            unset(r->spared, t->step[i].cell);
+            continue;
+        }
         if (t->step[i].code == VRAM_STEP_MAKE || (save && t->step[i].code == VRAM_STEP_MAKE_SAVED)) alloc(t, r, t->step[i].cell);
         if (t->step[i].code == VRAM_STEP_FREE) vram_run_release(t, r, t->step[i].cell);
     }
 }
 
+/* torchtune's and TRL's OffloadActivations: what is saved, of 1 KiB and more, is copied to host memory by a second stream; the saved tensors
+ * of the last five stand until they are sure to be over. Parameters are saved, and numbered, but stay. Source: torchtune/training/_activation_offloading.py */
+enum { IN_FLIGHT = 5, OFFLOADED_FROM = 1024 };
+
+static bool offloaded(const vram_tape *t, const vram_run *r, const vram_tape_op *op, int i) { return r->offloads && op->offloads && t->cell[op->saved[i]].bytes >= OFFLOADED_FROM; }
+
+static void land_until(const vram_tape *t, vram_run *r, int number)
+{
+    int landed = 0;
+    while (landed < r->flights && r->flight[landed].number <= number) vram_run_release(t, r, r->flight[landed++].cell);
+    for (int i = landed; i < r->flights; i++) r->flight[i - landed] = r->flight[i];
+    r->flights -= landed;
+}
+
+void vram_run_land(const vram_tape *t, vram_run *r) { land_until(t, r, r->numbers); }
+
+static void take_off(const vram_tape *t, vram_run *r, vram_cell c)
+{
+    land_until(t, r, r->numbers - IN_FLIGHT);
+    r->holders[c]++;
+    r->flight[r->flights].cell = c;
+    r->flight[r->flights++].number = r->numbers;
+}
+
+void vram_run_return(const vram_tape *t, vram_run *r)
+{
+    while (r->backs > 0) vram_run_release(t, r, r->back[--r->backs]);
+}
+
 static void save_all(const vram_tape *t, vram_run *r, const vram_tape_op *op)
 {
-    for (int i = 0; i < op->saves; i++)
-        if (r->holders[op->saved[i]] > 0) r->holders[op->saved[i]]++; /* inputs, before the kernel runs; outputs follow */
-    (void)t;
+    for (int i = 0; i < op->saves; i++) {
+        if (r->holders[op->saved[i]] <= 0) continue; /* inputs, before the kernel runs; outputs follow */
+        r->numbers++;
+        if (offloaded(t, r, op, i)) take_off(t, r, op->saved[i]);
+        else r->holders[op->saved[i]]++;
+    }
+    r->numbers += op->others;
+}
+
+/* What selective checkpoints keep: every second product of linear modules is made again (torchtitan's policy). */
+static void spare(const vram_tape *t, vram_run *r, const vram_tape_op *op)
+{
+    if (op->spared == VRAM_SPARED_NOT || (op->spared == VRAM_SPARED_SECOND && ++r->products % 2 == 0)) return;
+    for (int i = op->forward; i < op->backward; i++) {
+        vram_cell c = t->step[i].cell;
+        if (t->step[i].code != VRAM_STEP_MAKE || r->holders[c] <= 0 || vram_run_in(r->spared, c)) continue;
+        r->holders[c]++;
+        set(r->spared, c);
+    }
+}
+
+void vram_run_keep_spared(const vram_tape *t, vram_run *r, const uint64_t spared[])
+{
+    for (vram_cell c = 0; c < t->cells; c++)
+        if (vram_run_in(spared, c)) {
+            alloc(t, r, c);
+            set(r->spared, c);
+        }
 }
 
 void vram_run_forward(const vram_tape *t, vram_run *r, int from, int to, bool save)
@@ -92,6 +154,7 @@ void vram_run_forward(const vram_tape *t, vram_run *r, int from, int to, bool sa
         const vram_tape_op *op = &t->op[i];
         run_steps(t, r, op->forward, op->backward, save);
         if (save) save_all(t, r, op);
+        if (r->spares) spare(t, r, op);
         for (vram_cell c = r->dying[i]; c >= 0; c = r->next[c])
             if (r->holders[c] > 0) vram_run_release(t, r, c);
     }
@@ -126,6 +189,9 @@ void vram_run_recompute(const vram_tape *t, vram_run *r)
     for (int i = last; i < t->ops; i++) /* the names go with the stack */
         for (vram_cell c = r->dying[i]; c >= 0; c = r->next[c])
             if (r->holders[c] > 0 && (c == t->input || !vram_run_in(before, c))) vram_run_release(t, r, c);
+    for (vram_cell c = 0; c < t->cells; c++) /* behind the last that is saved nobody asked for what was spared */
+        if (vram_run_in(r->spared, c)) vram_run_release(t, r, c);
+    memset(r->spared, 0, sizeof r->spared);
     vram_run_forget(t, r);
 }
 
@@ -153,19 +219,94 @@ static vram_cell add_gradients(vram_tape *t, vram_run *r, vram_cell old, vram_ce
     return sum;
 }
 
-static void deliver(vram_tape *t, vram_run *r, vram_cell input, vram_cell g)
+/* A tensor of the optimizer's, as large as a gradient; its place in the list is free again unless it stood at the peak. */
+static vram_cell make_temporary(vram_tape *t, vram_run *r, vram_cell like, int width)
+{
+    vram_cell c = more_cells(t, like);
+    double bytes = t->shape[t->cell[like].shape].elements * width;
+    t->cell[c].bytes = bytes;
+    t->cell[c].block = vram_block_bytes(bytes);
+    t->cell[c].width = (unsigned char)width;
+    t->cell[c].component = VRAM_COMPONENT_WORKSPACE;
+    t->cell[c].what = VRAM_WHAT_STEP_TEMPORARY;
+    alloc(t, r, c);
+    return c;
+}
+
+static void drop_temporary(vram_tape *t, vram_run *r, vram_cell c)
+{
+    vram_run_release(t, r, c);
+    if (c == t->cells - 1 && !vram_run_in(r->top, c)) t->cells--;
+}
+
+/* LOMO: gradient and parameter in fp32, the gradient itself gone before the second is made. Source: OpenLMLab/LOMO, lomo_optim/lomo.py (fuse_update) */
+void vram_run_use_waiting(vram_tape *t, vram_run *r)
+{
+    if (r->waiting < 0) return;
+    vram_cell gradient = make_temporary(t, r, r->waiting, 4);
+    vram_run_release(t, r, r->waiting);
+    vram_cell parameter = make_temporary(t, r, r->waiting, 4);
+    drop_temporary(t, r, parameter);
+    drop_temporary(t, r, gradient);
+    r->waiting = VRAM_NO_CELL;
+}
+
+static void use(vram_tape *t, vram_run *r, vram_cell g)
+{
+    if (t->update.with_next) {
+        vram_run_use_waiting(t, r);
+        r->waiting = g;
+        return;
+    }
+    vram_cell made[4];
+    for (int i = 0; i < t->update.copies; i++) made[i] = make_temporary(t, r, g, t->update.width);
+    for (int i = t->update.copies - 1; i >= 0; i--) drop_temporary(t, r, made[i]);
+    vram_run_release(t, r, g);
+}
+
+/* `last`: no other op is to give this input a gradient */
+static void deliver(vram_tape *t, vram_run *r, vram_cell input, vram_cell g, bool last)
 {
     if (input < 0 || !t->cell[input].grad) { vram_run_release(t, r, g); return; }
     vram_cell sum = r->gradient[input] < 0 ? g : add_gradients(t, r, r->gradient[input], g);
     r->gradient[input] = sum;
-    if (!t->cell[input].parameter || !r->accumulate) return;
+    if (!t->cell[input].parameter || !last || !(r->accumulate || t->update.at_once)) return;
     r->gradient[input] = VRAM_NO_CELL; /* added in place to the one that is there */
-    vram_run_release(t, r, sum);
+    if (t->update.at_once) use(t, r, sum);
+    else vram_run_release(t, r, sum);
+}
+
+/* Tensors that a node has saved come back from host memory before it runs, each as a copy of its own; those of the node before go when it has run. */
+static int bring_back(vram_tape *t, vram_run *r, const vram_tape_op *op, vram_cell fresh[])
+{
+    int n = 0;
+    for (int i = 0; i < op->saves; i++) {
+        bool flying = false;
+        if (!offloaded(t, r, op, i)) continue;
+        for (int k = 0; k < r->flights; k++) flying |= r->flight[k].cell == op->saved[i];
+        if (flying) {
+            r->holders[op->saved[i]]++;
+            fresh[n++] = op->saved[i];
+            continue;
+        }
+        fresh[n] = vram_run_in(r->live, op->saved[i]) ? more_cells(t, op->saved[i]) : op->saved[i];
+        alloc(t, r, fresh[n++]);
+    }
+    return n;
+}
+
+static void send_away(const vram_tape *t, vram_run *r, int n, const vram_cell fresh[])
+{
+    if (n <= 0) return;
+    vram_run_land(t, r);
+    vram_run_return(t, r);
+    for (int i = 0; i < n; i++) r->back[r->backs++] = fresh[i];
 }
 
 static void node(vram_tape *t, vram_run *r, const vram_tape_op *op)
 {
-    vram_cell given[VRAM_TAPE_INS] = {-1, -1, -1, -1, -1, -1}, own = op->outs > 0 ? r->gradient[op->out[0]] : VRAM_NO_CELL;
+    vram_cell given[VRAM_TAPE_INS] = {-1, -1, -1, -1, -1, -1}, own = op->outs > 0 ? r->gradient[op->out[0]] : VRAM_NO_CELL, fresh[VRAM_TAPE_SAVES];
+    int back = bring_back(t, r, op, fresh);
     for (int i = op->backward; i < op->end; i++) {
         const vram_tape_step *s = &t->step[i];
         if (s->code == VRAM_STEP_MAKE) alloc(t, r, s->cell);
@@ -184,9 +325,11 @@ static void node(vram_tape *t, vram_run *r, const vram_tape_op *op)
             vram_run_release(t, r, r->gradient[op->out[i]]);
             r->gradient[op->out[i]] = VRAM_NO_CELL;
         }
-    for (int i = 0; i < op->saves; i++) vram_run_release(t, r, op->saved[i]);
+    for (int i = 0; i < op->saves; i++)
+        if (!offloaded(t, r, op, i)) vram_run_release(t, r, op->saved[i]);
+    send_away(t, r, back, fresh);
     for (int k = 0; k < op->ins; k++)
-        if (given[k] >= 0) deliver(t, r, op->in[k], given[k]);
+        if (given[k] >= 0) deliver(t, r, op->in[k], given[k], t->cell[op->in[k] < 0 ? 0 : op->in[k]].first_use == op - t->op);
 }
 
 static bool reached(const vram_run *r, const vram_tape_op *op)

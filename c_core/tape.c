@@ -13,6 +13,8 @@ void vram_tape_clear(vram_tape *t, bool autocast, double workspace)
 {
     t->autocast = autocast;
     t->caches = false;
+    t->update = (vram_tape_update){.at_once = false};
+    t->offloads = true;
     t->workspace = workspace;
     t->biased_workspace = 1048576; /* cublasLt's own, for products with a bias */
     t->shapes = t->cells = t->ops = t->steps = 0;
@@ -49,7 +51,7 @@ static vram_cell cell(vram_tape *t, vram_size size, int width, vram_what what)
     if (t->cells >= VRAM_TAPE_CELLS - 64) t->full = true; /* the replay makes a few more: sums of gradients */
     vram_cell place = (vram_cell)(t->full ? VRAM_TAPE_CELLS - 65 : t->cells++);
     double bytes = t->shape[size].elements * width;
-    t->cell[place] = (vram_tape_cell){.bytes = bytes, .block = vram_block_bytes(bytes), .shape = size, .base = place, .last_use = (short)(t->ops - 1), .what = (short)what,
+    t->cell[place] = (vram_tape_cell){.bytes = bytes, .block = vram_block_bytes(bytes), .shape = size, .base = place, .first_use = -1, .last_use = (short)(t->ops - 1), .what = (short)what,
                                       .component = VRAM_COMPONENT_ACTIVATIONS, .width = (unsigned char)width};
     if (what == VRAM_WHAT_LOGITS || what == VRAM_WHAT_LOGITS_FP32 || what == VRAM_WHAT_LOG_PROBABILITIES) t->cell[place].component = VRAM_COMPONENT_LOGITS;
     return place;
@@ -114,11 +116,12 @@ static vram_tape_op *begin(vram_tape *t, int ins, const vram_cell in[])
 {
     if (t->ops >= VRAM_TAPE_OPS) { t->full = true; t->ops--; }
     vram_tape_op *op = &t->op[t->ops++];
-    *op = (vram_tape_op){.forward = (short)t->steps, .backward = (short)t->steps, .end = (short)t->steps, .ins = (unsigned char)ins};
+    *op = (vram_tape_op){.forward = (short)t->steps, .backward = (short)t->steps, .end = (short)t->steps, .ins = (unsigned char)ins, .offloads = t->offloads};
     for (int i = 0; i < ins; i++) {
         op->in[i] = in[i];
         if (in[i] < 0) continue;
         vram_tape_hold(t, in[i]);
+        if (t->cell[in[i]].first_use < 0) t->cell[in[i]].first_use = (short)(t->ops - 1);
         op->grad |= t->cell[in[i]].grad;
     }
     return op;
@@ -155,6 +158,7 @@ static vram_cell output_view(vram_tape *t, vram_tape_op *op, vram_cell x, vram_s
 
 static void save(vram_tape *t, vram_tape_op *op, vram_cell x)
 {
+    if (op->grad && t->cell[t->cell[x].base].outside) op->others++;
     if (!op->grad || t->cell[t->cell[x].base].outside || op->saves >= VRAM_TAPE_SAVES) return;
     op->saved[op->saves++] = t->cell[x].base;
 }
@@ -245,6 +249,8 @@ static vram_cell autocast(vram_tape *t, vram_cell x, vram_what what)
     return y;
 }
 
+vram_cell vram_op_autocast(vram_tape *t, vram_cell weight) { return autocast(t, weight, VRAM_WHAT_AUTOCAST_WEIGHTS); }
+
 vram_cell vram_op_slice(vram_tape *t, vram_cell x, vram_size part, vram_what what)
 {
     vram_tape_op *op = begin1(t, x);
@@ -321,7 +327,7 @@ vram_cell vram_op_repeat(vram_tape *t, vram_cell x, vram_size out, vram_what wha
 /* ------------------------------------------------------------------------------------------------------ matrix products -- */
 
 /* y = x w' (+ b). Saves x for the weight, the weight for x (a parameter, or autocast's copy of it). Without a bias the weight's gradient
- * comes first (mm: mat2, self), with one it comes second (addmm: mat1, mat2, self). The gradient of x is a view of a matrix. */
+ * comes first (mm: mat2, self), with one it comes second (addmm: mat1, mat2, self). The gradients of x and of the weight are views. */
 static void linear_gradient(vram_tape *t, const vram_tape_op *op, int k)
 {
     if (!wants(t, op, k)) return;
@@ -329,16 +335,16 @@ static void linear_gradient(vram_tape *t, const vram_tape_op *op, int k)
     make(t, g);
     if (k < 2) workspace(t, t->workspace);
     else staging(t, op->out[0], g);
-    step(t, k == 0 ? VRAM_STEP_GIVE_VIEW : VRAM_STEP_GIVE, k, g);
+    step(t, k < 2 ? VRAM_STEP_GIVE_VIEW : VRAM_STEP_GIVE, k, g); /* the weight's is transposed */
 }
 
 vram_cell vram_op_linear(vram_tape *t, vram_cell x, vram_cell weight, vram_cell bias, vram_size out, vram_what what)
 {
     vram_cell b = autocast(t, bias, VRAM_WHAT_AUTOCAST_WEIGHTS), w = autocast(t, weight, VRAM_WHAT_AUTOCAST_WEIGHTS), in = autocast(t, x, VRAM_WHAT_AUTOCAST_INPUT);
     vram_tape_op *op = begin3(t, in, w, b);
+    op->spared = b < 0 ? VRAM_SPARED_SECOND : VRAM_SPARED_ALWAYS; /* aten.mm, aten.addmm */
     if (wants(t, op, 1)) save(t, op, in);
     if (wants(t, op, 0)) save(t, op, w);
-    op->product = true;
     vram_cell y = output(t, op, out, vram_width(t, in), what);
     workspace(t, b < 0 ? t->workspace : t->biased_workspace);
     backward(t, op);
@@ -377,6 +383,7 @@ static void unpack(vram_tape *t, vram_size weight, bool double_quant, int times,
 vram_cell vram_op_linear_4bit(vram_tape *t, vram_cell x, vram_size weight, bool double_quant, vram_size out, vram_what what)
 {
     vram_tape_op *op = begin1(t, x);
+    op->spared = VRAM_SPARED_SECOND;
     vram_cell unpacked = scratch(t, weight, 2, VRAM_WHAT_DEQUANTISED), again = scratch(t, weight, 2, VRAM_WHAT_DEQUANTISED);
     unpack(t, weight, double_quant, 2, unpacked);
     vram_cell y = output(t, op, out, vram_width(t, x), what);
@@ -399,6 +406,7 @@ vram_cell vram_op_matmul(vram_tape *t, vram_cell a, vram_cell b, vram_size out, 
 {
     vram_cell right = autocast(t, b, VRAM_WHAT_AUTOCAST_INPUT), left = autocast(t, a, VRAM_WHAT_AUTOCAST_INPUT);
     vram_tape_op *op = begin2(t, left, right);
+    op->spared = VRAM_SPARED_ALWAYS;
     if (wants(t, op, 1)) save(t, op, left);
     if (wants(t, op, 0)) save(t, op, right);
     vram_cell y = output(t, op, out, vram_width(t, left), what);
@@ -667,7 +675,7 @@ vram_cell vram_op_flash(vram_tape *t, vram_cell q, vram_cell k, vram_cell v, con
 {
     vram_cell v16 = autocast(t, v, VRAM_WHAT_AUTOCAST_INPUT), k16 = autocast(t, k, VRAM_WHAT_AUTOCAST_INPUT), q16 = autocast(t, q, VRAM_WHAT_AUTOCAST_INPUT);
     vram_tape_op *op = begin3(t, q16, k16, v16);
-    op->attention = true;
+    op->spared = VRAM_SPARED_ALWAYS;
     for (int i = 0; i < 3; i++) save(t, op, op->in[i]);
     vram_cell y = output(t, op, sizes->out, vram_width(t, q16), VRAM_WHAT_ATTENTION_OUTPUT);
     vram_cell statistics = cell(t, sizes->statistics, 4, VRAM_WHAT_ATTENTION_STATISTICS);
@@ -702,7 +710,7 @@ vram_cell vram_op_efficient(vram_tape *t, vram_cell q, vram_cell k, vram_cell v,
 {
     vram_cell v16 = autocast(t, v, VRAM_WHAT_AUTOCAST_INPUT), k16 = autocast(t, k, VRAM_WHAT_AUTOCAST_INPUT), q16 = autocast(t, q, VRAM_WHAT_AUTOCAST_INPUT);
     vram_tape_op *op = begin3(t, q16, k16, v16);
-    op->attention = true;
+    op->spared = VRAM_SPARED_ALWAYS;
     int width = vram_width(t, q16);
     for (int i = 0; i < 3; i++) save(t, op, op->in[i]);
     if (sizes->masked) {
@@ -807,6 +815,23 @@ vram_cell vram_op_cross_entropy(vram_tape *t, vram_cell logits, vram_cell labels
     }
     end(t, op);
     return y;
+}
+
+/* torch.compile makes of cast and loss a kernel each way: saved are the logits as they came and two numbers a row. */
+void vram_op_cross_entropy_compiled(vram_tape *t, vram_cell logits, vram_cell labels, vram_size rows)
+{
+    vram_tape_op *op = begin2(t, logits, labels);
+    op->root = true;
+    save(t, op, logits);
+    save(t, op, labels);
+    for (int i = 0; i < 2; i++) {
+        vram_cell statistics = cell(t, rows, 4, VRAM_WHAT_LABEL_STATISTICS);
+        make(t, statistics);
+        save_output(t, op, statistics);
+    }
+    backward(t, op);
+    if (op->grad) give(t, 0, make_gradient(t, logits, vram_width(t, logits)));
+    end(t, op);
 }
 
 /* ------------------------------------------------------------------------------------------------ state-space mixers -- */
@@ -1039,26 +1064,6 @@ void vram_op_tiled(vram_tape *t, vram_cell x, vram_cell weight, const vram_tile_
             if (given[k] != sums[k]) drop(t, sums[k]);
             give(t, k, given[k]);
         }
-    }
-    end(t, op);
-}
-
-/* Chunks of logits, each with a loss of its own, compiled: nothing but the logits is kept, and chunk by chunk they give way to their
- * gradient, made in fp32. Source: torchtune, modules/loss/ce_chunked_output_loss.py (compute_cross_entropy) */
-void vram_op_chunked_loss(vram_tape *t, vram_cell logits, vram_size chunk)
-{
-    vram_tape_op *op = begin1(t, logits);
-    op->root = true;
-    save(t, op, logits);
-    backward(t, op);
-    if (op->grad) {
-        vram_cell g = gradient_like(t, logits, vram_width(t, logits)), piece = cell(t, chunk, 4, VRAM_WHAT_ACTIVATION_GRADIENT);
-        t->cell[piece].component = VRAM_COMPONENT_LOGITS;
-        make(t, piece);
-        drop(t, logits);
-        make(t, g);
-        drop(t, piece);
-        give(t, 0, g);
     }
     end(t, op);
 }

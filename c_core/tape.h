@@ -25,6 +25,7 @@ typedef struct {
     double bytes, block;      /* elements x width; what the allocator hands out for them */
     vram_size shape;
     vram_cell base;           /* the tensor whose storage it is: itself but for views */
+    short first_use;          /* the first op that reads it; -1: none */
     short last_use;           /* the op after which no name of Python's holds it */
     short what;
     unsigned char component;
@@ -46,18 +47,29 @@ typedef enum {
 } vram_step_code;
 typedef struct { unsigned char code, input; vram_cell cell; } vram_tape_step;
 
+/* Selective checkpoints keep every second product of a layer's linear modules, and all other products and attention. */
+typedef enum { VRAM_SPARED_NOT, VRAM_SPARED_SECOND, VRAM_SPARED_ALWAYS } vram_tape_spared;
+
 typedef struct {
     vram_cell in[VRAM_TAPE_INS], out[VRAM_TAPE_OUTS], saved[VRAM_TAPE_SAVES];
     unsigned char ins, outs, saves;
     bool grad;                /* has a gradient */
     bool root;                /* backward starts here */
-    bool product, attention;  /* what selective checkpoints keep */
     bool saves_output;
+    unsigned char spared;     /* by selective checkpoints: vram_tape_spared */
+    unsigned char others;     /* saved tensors that are counted elsewhere */
+    bool offloads;            /* what it saves goes to host memory, when that is asked for */
     short forward, backward, end; /* steps: forward .. backward - 1, backward .. end - 1 */
 } vram_tape_op;
 
+/* An optimizer that runs inside backward: a parameter's gradient is used when it has come, and goes. For as long as that takes, so many
+ * tensors of the parameter's size stand beside it. LOMO uses a gradient when the next one comes, in fp32. */
+typedef struct { bool at_once, with_next; int copies, width; } vram_tape_update;
+
 typedef struct {
     bool autocast;
+    vram_tape_update update;
+    bool offloads;            /* the ops that follow may offload what they save */
     bool caches;              /* parameters are leaves that require a gradient, though this pass makes none: autocast keeps their casts all the same */
     double workspace, biased_workspace; /* of a matrix product (cuBLAS, cuBLASLt) */
     vram_cell input, output;  /* of the piece */
@@ -127,7 +139,9 @@ vram_cell vram_op_flash(vram_tape *t, vram_cell q, vram_cell k, vram_cell v, con
 vram_cell vram_op_fused_norm(vram_tape *t, vram_cell x, vram_cell weight, vram_size rows, bool in_place, vram_what what);
 vram_cell vram_op_fused_gate(vram_tape *t, vram_cell gate, vram_cell up, vram_what what);
 vram_cell vram_op_in_place(vram_tape *t, vram_cell x, vram_what what);
+vram_cell vram_op_autocast(vram_tape *t, vram_cell weight); /* what autocast makes of it before a product: once, when it is read more than once */
 vram_cell vram_op_cross_entropy(vram_tape *t, vram_cell logits, vram_cell labels);
+void vram_op_cross_entropy_compiled(vram_tape *t, vram_cell logits, vram_cell labels, vram_size rows); /* of 16-bit logits: fp32 stays in the kernel */
 /* Of state-space mixers: a depthwise convolution, a triangular system, a loop over chunks that carries a state */
 vram_cell vram_op_convolution(vram_tape *t, vram_cell x, vram_cell weight, vram_cell bias, vram_size out, vram_what what);
 vram_cell vram_op_solve(vram_tape *t, vram_cell matrix, vram_cell right, vram_what what);
@@ -139,7 +153,6 @@ void vram_tape_leave(vram_tape *t);
 /* Megatron's: sizes as gathered from and before scattered to the ranks; the weight's gradient is added to one that stands */
 vram_cell vram_op_linear_parallel(vram_tape *t, vram_cell x, vram_size gathered, vram_size partial, vram_size out, vram_what what);
 vram_cell vram_op_resized(vram_tape *t, vram_cell x, vram_size out, bool saves, vram_what what); /* any kernel from one size to another */
-void vram_op_chunked_loss(vram_tape *t, vram_cell logits, vram_size chunk);              /* compiled; a chunk of the positions at a time */
 vram_cell vram_op_cross_entropy_over(vram_tape *t, vram_cell logits, vram_cell labels);  /* writes the gradient over the logits */
 
 /* tape.c: what trainers of answers do with logits */
@@ -161,6 +174,14 @@ typedef struct {
     vram_cell dying[VRAM_TAPE_OPS];   /* first cell whose last use an op is; the others follow */
     vram_cell next[VRAM_TAPE_CELLS];
     bool accumulate;                  /* gradients of parameters are there already */
+    bool spares;                      /* this forward pass keeps what selective checkpoints keep .. */
+    int products;                     /* .. of so many products so far */
+    uint64_t spared[VRAM_TAPE_WORDS]; /* kept so: the second forward takes them instead of making them */
+    bool offloads;                    /* saved tensors of ops that offload stand in host memory .. */
+    struct { vram_cell cell; int number; } flight[VRAM_TAPE_SAVES]; /* .. but for the last few of forward, */
+    vram_cell back[VRAM_TAPE_SAVES];  /* and those of the last node that asked for any, until the next has run */
+    int flights, numbers, backs;
+    vram_cell waiting;                /* a gradient that the next one will see used */
 } vram_run;
 
 void vram_run_clear(const vram_tape *t, vram_run *r, bool accumulate);
@@ -172,6 +193,10 @@ void vram_run_backward(vram_tape *t, vram_run *r, int from, int to); /* ops from
 void vram_run_hold(const vram_tape *t, vram_run *r, vram_cell c);
 void vram_run_release(const vram_tape *t, vram_run *r, vram_cell c);
 void vram_run_rest(vram_run *r);                         /* the peak begins anew, from what is alive now */
+void vram_run_land(const vram_tape *t, vram_run *r);     /* what is in flight to host memory has arrived */
+void vram_run_return(const vram_tape *t, vram_run *r);   /* what has come back goes */
+void vram_run_keep_spared(const vram_tape *t, vram_run *r, const uint64_t spared[]); /* after a clear */
+void vram_run_use_waiting(vram_tape *t, vram_run *r);
 int vram_run_last_saving(const vram_tape *t);            /* the last op that saves anything: its backward asks for the recomputation */
 void vram_run_recompute(const vram_tape *t, vram_run *r); /* a checkpointed piece's second forward, which stops at its last saved tensor */
 bool vram_run_in(const uint64_t set[], vram_cell c);

@@ -253,6 +253,20 @@ static temporary step_temporary(const trainer *r)
     }
 }
 
+static vram_tape_update update_of(const trainer *r)
+{
+    const vram_scenario *s = r->s;
+    int width = s->training.precision == VRAM_PRECISION_MIXED && !r->lora ? 4 : (int)r->width;
+    vram_tape_update none = {.at_once = vram_steps_in_backward(s)};
+    if (!none.at_once) return none;
+    switch (s->training.optimizer) {
+    case VRAM_OPTIMIZER_LOMO: return (vram_tape_update){true, true, 0, 0};
+    case VRAM_OPTIMIZER_ADAMW: return (vram_tape_update){true, false, s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FUSED ? 0 : s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOREACH ? 1 : 2, width};
+    case VRAM_OPTIMIZER_ADAFACTOR: return (vram_tape_update){true, false, width == 4 ? 2 : 4, 4};
+    default: return none;
+    }
+}
+
 /* Either what the optimizer makes, or the logits, which the caller lets go of when backward is over. */
 /* With checkpoints the embedding's output of a frozen model is made to require a gradient: a leaf, kept with its gradient by the graph
  * behind the model's output (transformers, enable_input_require_grads). */
@@ -277,6 +291,7 @@ static void step(const trainer *r, const vram_replay *replay)
 {
     temporary t = step_temporary(r);
     if (r->s->parallel.offload != VRAM_OFFLOAD_NONE || vram_steps_in_backward(r->s)) t = (temporary){0, 0, 0};
+    if (vram_steps_in_backward(r->s) && r->s->training.optimizer == VRAM_OPTIMIZER_LOMO && !r->lora) t = (temporary){2, (double)r->m->vocab * (double)r->m->hidden, 4}; /* the embedding's gradient came last */
     if (r->sharding != NULL) {
         vram_sharding_list list = vram_sharding_items(r->sharding, VRAM_MOMENT_STEP, VRAM_PLACE_EMBEDDING);
         vram_sharding_entries(&list, r->sharding, r->role, VRAM_BIT(VRAM_PHASE_STEP), r->report);
@@ -334,17 +349,18 @@ static void weights(const trainer *r)
 bool vram_steps_in_backward(const vram_scenario *s)
 {
     bool reduces = s->parallel.engine != VRAM_PARALLEL_ENGINE_PLAIN, accumulates = s->training.gradient_accumulation > 1;
-    return s->training.method == VRAM_METHOD_FULL && !reduces && !accumulates && (s->training.optimizer_in_backward == 1 || s->training.optimizer == VRAM_OPTIMIZER_LOMO);
+    return s->training.method == VRAM_METHOD_FULL && !reduces && !accumulates && !vram_is_megatron(s, &s->model) && (s->training.optimizer_in_backward == 1 || s->training.optimizer == VRAM_OPTIMIZER_LOMO);
 }
 
 /* Gradients that stand: accumulated over micro-batches, or fp32 beside 16-bit weights. */
 static bool gradients_divided(const trainer *r)
 {
-    return r->sharding == NULL && (ranks_from(r->s, 2) > 1 || r->s->parallel.offload != VRAM_OFFLOAD_NONE);
+    return r->sharding == NULL && !vram_steps_in_backward(r->s) && (ranks_from(r->s, 2) > 1 || r->s->parallel.offload != VRAM_OFFLOAD_NONE);
 }
 
 static bool gradients_stand(const trainer *r)
 {
+    if (vram_steps_in_backward(r->s)) return false;
     return r->s->training.gradient_accumulation > 1 || r->gradient_width > r->width;
 }
 
@@ -358,7 +374,6 @@ static void second_gradient(const trainer *r, double elements)
 
 static void gradients(const trainer *r, const vram_replay *replay)
 {
-    if (vram_steps_in_backward(r->s)) return; /* the pass makes those that stand at its peak */
     double width = r->gradient_width;
     unsigned pass = VRAM_BIT(VRAM_PHASE_FORWARD) | VRAM_BIT(VRAM_PHASE_LOSS), backward = VRAM_BIT(VRAM_PHASE_BACKWARD), step_bit = VRAM_BIT(VRAM_PHASE_STEP);
     if (r->sharding != NULL && (r->sharding->gradients != VRAM_GRADIENTS_STAND || is_deepspeed(r))) { /* those that the pass itself makes */
@@ -367,6 +382,11 @@ static void gradients(const trainer *r, const vram_replay *replay)
         return;
     }
     if (r->s->parallel.offload != VRAM_OFFLOAD_NONE && r->sharding == NULL) return; /* they follow the optimizer's states to host memory */
+    if (vram_steps_in_backward(r->s)) { /* the one at hand */
+        if (replay->gradient_elements > 0)
+            vram_times(vram_times(add(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, VRAM_SOURCE_ARITHMETIC, backward), VRAM_SYMBOL_PARAMETERS, replay->gradient_elements), VRAM_SYMBOL_BYTES_PER_PARAMETER, r->width);
+        return;
+    }
     if (replay->gradients_stand) {
         per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, r->params, width, 2, gradients_stand(r) ? pass | backward | step_bit : backward | step_bit);
         slack(r, 1, width, gradients_stand(r) ? pass | backward | step_bit : backward | step_bit);
@@ -393,6 +413,7 @@ static vram_pass pass_of(const trainer *r, double sequences, double tokens)
         pass.input_gradient = true;
         pass.width = pass.plain_width = (int)r->width;
     }
+    pass.update = update_of(r);
     vram_head_choose(&pass, r->role);
     return pass;
 }
@@ -412,7 +433,7 @@ vram_replay vram_train_bytes(const vram_scenario *s, const vram_model *m, vram_r
 {
     trainer r = trainer_of(s, m, role, NULL);
     vram_pass pass = pass_of(&r, sequences, tokens);
-    vram_replay replay = {.gradients_stand = gradients_stand(&r) || gradients_divided(&r) || vram_steps_in_backward(s)};
+    vram_replay replay = {.gradients_stand = gradients_stand(&r) || gradients_divided(&r)};
     vram_replay_bytes(&pass, &replay, bytes);
     return replay;
 }
@@ -421,15 +442,15 @@ vram_replay vram_train_bytes(const vram_scenario *s, const vram_model *m, vram_r
 static vram_replay replay_of(trainer *r, vram_sharding *sharding)
 {
     if (vram_sharding_of(r->s, r->m, sharding)) r->sharding = sharding;
-    return (vram_replay){.gradients_stand = is_deepspeed(r) ? r->s->training.gradient_accumulation > 1 : gradients_stand(r) || gradients_divided(r) || vram_steps_in_backward(r->s), .sharding = r->sharding};
+    return (vram_replay){.gradients_stand = is_deepspeed(r) ? r->s->training.gradient_accumulation > 1 : gradients_stand(r) || gradients_divided(r), .sharding = r->sharding};
 }
 
 void vram_train_when(const vram_scenario *s, const vram_model *m, vram_role role, double sequences, double tokens, int whens, const vram_when when[], vram_report *report)
 {
     trainer r = trainer_of(s, m, role, report);
-    vram_pass pass = pass_of(&r, sequences, tokens);
     vram_sharding sharding;
     vram_replay replay = replay_of(&r, &sharding);
+    vram_pass pass = pass_of(&r, sequences, tokens);
     weights(&r);
     if (!r.lora && s->training.precision == VRAM_PRECISION_MIXED && !is_fsdp(&r) && s->parallel.offload == VRAM_OFFLOAD_NONE) per_parameter(&r, VRAM_COMPONENT_MASTER_WEIGHTS, VRAM_WHAT_MASTER_COPY, r.params, 4, 1, report->phases);
     states(&r);
@@ -508,9 +529,9 @@ void vram_timeline_of(const vram_scenario *s, const vram_report *report, vram_ti
     t->points = 0;
     if (s->task != VRAM_TASK_TRAINING) return;
     trainer r = trainer_of(s, &s->model, VRAM_ROLE_MODEL, NULL);
-    vram_pass pass = pass_of(&r, (double)s->training.micro_batch, (double)s->training.sequence_length);
     vram_sharding sharding;
     vram_replay replay = replay_of(&r, &sharding);
+    vram_pass pass = pass_of(&r, (double)s->training.micro_batch, (double)s->training.sequence_length);
     for (int i = 0; i < VRAM_MAX_POINTS; i++)
         for (int c = 0; c < VRAM_COMPONENT_COUNT; c++) t->point[i].bytes[c] = 0;
     vram_replay_curve(&pass, &replay, t);
