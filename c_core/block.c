@@ -13,6 +13,7 @@ static const style STYLES[] = {
     {.type = "gemma3", .norm = NORM_GEMMA, .scaled_embedding = true, .two_tables = true},
     {.type = "olmo2", .norm = NORM_OLMO},
     {.type = "olmo3", .norm = NORM_OLMO},
+    {.type = "gpt_oss", .norm = NORM_OLMO, .turn = TURN_HALVES, .clamped_experts = true},
     {.type = "granite", .scaled_embedding = true, .scaled_residual = true, .scaled_logits = true},
     {.type = "granitemoehybrid", .scaled_embedding = true, .scaled_residual = true, .scaled_logits = true},
     {.type = "granitemoeshared", .scaled_embedding = true, .scaled_residual = true, .scaled_logits = true},
@@ -280,6 +281,23 @@ static vram_cell rotary_joined(const block *b, vram_cell x, double heads, double
     return vram_op_join(t, rotary(b, turn, heads, part, VRAM_WHAT_ROTARY), rest, t->cell[x].shape, what);
 }
 
+/* first cos - second sin, second cos + first sin, joined */
+static vram_cell rotary_halves(const block *b, vram_cell x, double heads, double head_dim, vram_what what)
+{
+    vram_tape *t = b->t;
+    vram_size half = heads_wide(b, VRAM_SYMBOL_HEADS, heads, head_dim / 2);
+    vram_cell part[2], turned[2];
+    int table = vram_stream_width(b->pass);
+    vram_op_split(t, x, 2, (const vram_size[]){half, half}, part);
+    for (int i = 0; i < 2; i++) {
+        vram_cell first = vram_op_constant(t, part[i], table, VRAM_WHAT_ROTARY), second = vram_op_constant(t, part[1 - i], table, VRAM_WHAT_ROTARY);
+        turned[i] = vram_op_add(t, first, second, VRAM_WHAT_ROTARY);
+    }
+    vram_cell y = vram_op_join(t, turned[0], turned[1], t->cell[x].shape, what);
+    for (int i = 0; i < 2; i++) vram_tape_hold(t, turned[i]);
+    return y;
+}
+
 static vram_flash_sizes attention_sizes(const block *b, double align)
 {
     const vram_attention *a = &b->layer->attention;
@@ -334,7 +352,7 @@ static vram_cell probabilities(const block *b, vram_cell sum, int width)
     return vram_op_cast(t, vram_op_softmax(t, wide_sum, VRAM_WHAT_ATTENTION_PROBABILITIES), width, VRAM_WHAT_ATTENTION_PROBABILITIES);
 }
 
-/* gpt-oss: one more column, less the greatest, softmax in the scores' type; the columns that are keys are copied out for the product */
+/* gpt-oss: one more column, less the greatest, softmax in the scores' type; the columns that are keys are a view */
 static vram_cell sunk_probabilities(const block *b, vram_cell sum)
 {
     vram_tape *t = b->t;
@@ -342,11 +360,9 @@ static vram_cell sunk_probabilities(const block *b, vram_cell sum)
     vram_size wider = SIZE(b, {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch}, {VRAM_SYMBOL_HEADS, (double)b->layer->attention.heads}, {VRAM_SYMBOL_SEQUENCE, s}, {VRAM_SYMBOL_KEYS, s + 1});
     vram_cell joined = vram_op_join(t, sum, VRAM_NO_CELL, wider, VRAM_WHAT_ATTENTION_SCORES), less = vram_op_shift(t, joined, VRAM_WHAT_ATTENTION_SCORES);
     vram_cell all = vram_op_softmax(t, less, VRAM_WHAT_ATTENTION_PROBABILITIES), keys = vram_op_slice(t, all, t->cell[sum].shape, VRAM_WHAT_ATTENTION_PROBABILITIES);
-    vram_cell out = vram_op_copy(t, keys, t->cell[sum].shape, VRAM_WHAT_ATTENTION_PROBABILITIES);
-    vram_tape_hold(t, joined);
     vram_tape_hold(t, less);
     vram_tape_hold(t, all);
-    return out;
+    return keys;
 }
 
 /* matmul, scaling, mask, softmax in fp32, dropout, matmul */
@@ -478,6 +494,13 @@ static vram_cell latent_attention(const block *b, vram_cell x, vram_cell *weight
     return out;
 }
 
+static vram_cell rotate(const block *b, vram_cell x, double heads, double head_dim, vram_what what)
+{
+    if (b->style.turn == TURN_JOINED) return rotary_joined(b, x, heads, head_dim, rotary_part(b), what);
+    if (b->style.turn == TURN_HALVES && !fused_kernels(b)) return rotary_halves(b, x, heads, head_dim, what);
+    return rotary(b, x, heads, head_dim, what);
+}
+
 /* LlamaAttention and its relatives; *weights: what eager attention returns beside */
 static vram_cell attention(const block *b, vram_cell x, vram_cell *weights)
 {
@@ -490,7 +513,7 @@ static vram_cell attention(const block *b, vram_cell x, vram_cell *weights)
     if (a->fused_qkv) fused_qkv(b, x, qkv);
     else separate_qkv(b, x, qkv, &gate);
     for (int i = 0; i < 2; i++)
-        turned[i] = !rotates ? qkv[i] : joined ? rotary_joined(b, qkv[i], heads[i], d, rotary_part(b), whats[i]) : rotary(b, qkv[i], heads[i], d, whats[i]);
+        turned[i] = rotates ? rotate(b, qkv[i], heads[i], d, whats[i]) : qkv[i];
     for (int i = 0; i < 2; i++) vram_tape_hold(t, qkv[i]);
     vram_cell y = is_eager ? eager(b, turned[0], turned[1], qkv[2], weights) : sdpa(b, turned[0], turned[1], qkv[2], rotates && joined);
     if (gate >= 0) y = vram_op_mul(t, y, vram_op_unary(t, gate, false, true, 0, VRAM_WHAT_GATE), VRAM_WHAT_ATTENTION_OUTPUT);
@@ -575,6 +598,7 @@ static vram_cell router(const block *b, vram_cell x)
     static const char *const in_fp32[] = {"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe", "glm4_moe_lite", "glm_moe_dsa", "dots1", "kimi_k2", NULL};
     vram_cell in = vram_model_is(b->pass->model, in_fp32) && !t->autocast ? vram_op_cast(t, x, 4, VRAM_WHAT_ROUTER_WEIGHTS) : x;
     vram_cell logits = linear(b, in, name, (double)f->experts, (double)b->pass->model->hidden, wide(b, VRAM_SYMBOL_EXPERTS, (double)f->experts), VRAM_WHAT_ROUTER_WEIGHTS);
+    if (b->style.clamped_experts) return vram_op_softmax(t, vram_op_gather(t, logits, wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_cell all = vram_op_softmax(t, vram_op_cast(t, logits, 4, VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_cell top = vram_op_gather(t, all, wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_tape_hold(t, logits);
@@ -601,6 +625,37 @@ static vram_cell expert_matrix(const block *b, const char *name, double rows, do
     return vram_tape_parameter(b->t, SIZE(b, {VRAM_SYMBOL_EXPERTS, (double)b->layer->ffn.experts}, {VRAM_SYMBOL_WIDTH, rows}, {VRAM_SYMBOL_WIDTH, columns}), b->pass->width, !b->pass->lora && b->pass->gradients);
 }
 
+/* A row of biases for each token and expert, added in place */
+static vram_cell expert_bias(const block *b, double width, vram_size out)
+{
+    vram_size all = SIZE(b, {VRAM_SYMBOL_EXPERTS, (double)b->layer->ffn.experts}, {VRAM_SYMBOL_WIDTH, width});
+    return vram_op_gather(b->t, vram_tape_parameter(b->t, all, b->pass->width, false), out, VRAM_WHAT_EXPERT_INPUTS);
+}
+
+/* GptOssExperts: (clamp(up) + 1) * gate * sigmoid(alpha gate), gate clamped */
+static vram_cell clamped_gate(const block *b, vram_cell both, vram_size inner)
+{
+    vram_tape *t = b->t;
+    vram_cell half[2], gate, up;
+    for (int i = 0; i < 2; i++) half[i] = vram_op_slice(t, both, inner, VRAM_WHAT_GATE_UP);
+    gate = vram_op_unary(t, half[0], true, false, 0, VRAM_WHAT_GATE);
+    up = vram_op_unary(t, half[1], true, false, 0, VRAM_WHAT_UP);
+    vram_cell share = vram_op_unary(t, vram_op_constant(t, gate, 0, VRAM_WHAT_GATE), false, true, 0, VRAM_WHAT_GATE), active = vram_op_mul(t, gate, share, VRAM_WHAT_ACTIVATION);
+    vram_cell y = vram_op_mul(t, vram_op_shift(t, up, VRAM_WHAT_UP), active, VRAM_WHAT_GATED);
+    vram_tape_hold(t, gate);
+    vram_tape_hold(t, up);
+    vram_tape_hold(t, active);
+    return y;
+}
+
+static vram_cell gated_experts(const block *b, vram_cell both, vram_size inner)
+{
+    vram_cell half[2];
+    if (b->style.clamped_experts) return clamped_gate(b, both, inner);
+    vram_op_split(b->t, both, 2, (const vram_size[]){inner, inner}, half);
+    return vram_op_mul(b->t, activation(b, half[0]), half[1], VRAM_WHAT_GATED);
+}
+
 /* Tokens copied expert by expert, one product for all experts, weighed in fp32, brought back and summed (transformers, integrations/moe.py) */
 static vram_cell experts(const block *b, vram_cell x)
 {
@@ -609,17 +664,26 @@ static vram_cell experts(const block *b, vram_cell x)
     double h = (double)b->pass->model->hidden, k = (double)f->experts_per_token, m = (double)f->expert_width;
     vram_factor share = {VRAM_SYMBOL_EXPERTS_PER_TOKEN, k};
     vram_size inner = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_INTERMEDIATE, m}), both_size = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_WIDTH, 2 * m}), outer = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_HIDDEN, h});
-    vram_cell weights = router(b, x), half[2], factors[4];
+    vram_cell weights = router(b, x), factors[4], bias = VRAM_NO_CELL;
+    bool biased = b->style.clamped_experts;
     vram_cell chosen = vram_op_gather(t, x, outer, VRAM_WHAT_EXPERT_INPUTS);
+    if (biased) bias = expert_bias(b, 2 * m, both_size);
     vram_cell first = expert_matrix(b, "gate_up_proj", 2 * m, h, factors), both = vram_op_grouped(t, chosen, first, both_size, VRAM_WHAT_GATE_UP);
-    vram_op_split(t, both, 2, (const vram_size[]){inner, inner}, half);
-    vram_cell product = vram_op_mul(t, activation(b, half[0]), half[1], VRAM_WHAT_GATED);
+    vram_cell product = gated_experts(b, both, inner);
+    vram_tape_hold(t, both);
+    if (biased) {
+        vram_cell next = expert_bias(b, h, outer);
+        vram_tape_hold(t, bias);
+        bias = next;
+    }
     vram_cell second = expert_matrix(b, "down_proj", h, m, factors + 2), each = vram_op_grouped(t, product, second, outer, VRAM_WHAT_EXPERT_OUTPUTS);
     vram_cell weighed = vram_op_mul_rows(t, each, weights, VRAM_WHAT_EXPERT_OUTPUTS);
     vram_cell ordered = vram_op_gather(t, weighed, outer, VRAM_WHAT_EXPERT_OUTPUTS);
     vram_cell sum = vram_op_sum(t, ordered, b->hidden, VRAM_WHAT_EXPERT_OUTPUTS);
     vram_cell y = vram_op_cast(t, sum, vram_width(t, x), VRAM_WHAT_MLP_OUTPUT);
     vram_tape_hold(t, chosen);
+    vram_tape_hold(t, each);
+    vram_tape_hold(t, bias);
     vram_tape_hold(t, ordered);
     vram_tape_hold(t, sum);
     vram_tape_hold(t, first); /* peft's are cached parametrizations, until the module returns */

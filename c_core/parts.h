@@ -8,7 +8,7 @@
 typedef enum { NORM_LLAMA, NORM_GEMMA, NORM_OLMO } norm_style;      /* weight * x.to(type); (x * (1 + weight)).to(type); (weight * x).to(type) */
 typedef enum { ACT_KERNEL, ACT_RELU, ACT_NEW_GELU } act_style;      /* one kernel that saves its input; one that saves its output; written out in PyTorch */
 typedef enum { QKV_SLICED, QKV_CHUNKED, QKV_SPLIT } qkv_style;      /* of one fused projection */
-typedef enum { TURN_WHOLE, TURN_JOINED } turn_style;                /* rotary on all of a head; on a part, joined with the rest */
+typedef enum { TURN_WHOLE, TURN_JOINED, TURN_HALVES } turn_style;   /* rotary on all of a head; on a part, joined with the rest; on two halves, joined */
 
 typedef struct {
     const char *type;
@@ -23,6 +23,7 @@ typedef struct {
     bool written_norm;         /* LayerNorm operation by operation (Cohere) */
     bool wide_rotary;          /* in fp32 (Cohere) */
     bool two_norms;            /* parallel blocks with a norm each (GPT-NeoX) */
+    bool clamped_experts;      /* gate and up interleaved and clamped, with a bias for each expert (gpt-oss) */
 } style;
 
 typedef struct {
