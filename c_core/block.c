@@ -314,10 +314,19 @@ static vram_flash_sizes attention_sizes(const block *b, double align)
     return sizes;
 }
 
-/* Does sdpa get a mask? Only for windows shorter than the sequence; causal alone it knows itself. */
+/* Documents that share a row are told apart by a mask, where the kernel is not told their boundaries.
+ * Source: transformers/masking_utils.py (find_packed_sequence_indices) */
+static bool packed(const vram_pass *pass)
+{
+    const vram_scenario *s = pass->scenario;
+    return s->task == VRAM_TASK_TRAINING && s->training.packing == VRAM_PACKING_BFD && s->training.attention != VRAM_ATTENTION_FLASH;
+}
+
+/* Does sdpa get a mask? Only for packed documents, and windows shorter than the sequence; causal alone it knows itself. */
 static bool masked(const block *b)
 {
     const vram_attention *a = &b->layer->attention;
+    if (packed(b->pass)) return true;
     return b->pass->scenario->training.attention != VRAM_ATTENTION_FLASH && a->window > 0 && b->pass->tokens >= (double)a->window;
 }
 
@@ -929,8 +938,8 @@ double vram_block_mask(const vram_pass *pass, vram_factor factor[4])
     for (int i = 0; i < pass->model->kinds; i++) {
         const vram_attention *a = &pass->model->kind[i].attention;
         if (a->type == VRAM_MIXER_NONE) continue;
-        if (a->window > 0) windows |= is_eager || (s->training.attention == VRAM_ATTENTION_SDPA && pass->tokens >= (double)a->window);
-        else whole |= is_eager;
+        if (a->window > 0) windows |= is_eager || packed(pass) || (s->training.attention == VRAM_ATTENTION_SDPA && pass->tokens >= (double)a->window);
+        else whole |= is_eager || packed(pass);
     }
     masks = (double)whole + (double)windows;
     factor[0] = (vram_factor){VRAM_SYMBOL_COPIES, masks * (is_eager ? pass->batch : 1)};

@@ -34,7 +34,7 @@ static void not_modelled(const vram_scenario *s, vram_report *report)
     bool rl = s->task == VRAM_TASK_RL, ppo = rl && s->rl.algorithm == VRAM_ALGORITHM_PPO, megatron = vram_is_megatron(s, &s->model);
     int loss = s->training.loss, optimizer = s->training.optimizer;
     const struct { bool set; vram_note_id id; const char *path; } rows[] = {
-        {s->training.packing != VRAM_PACKING_NONE, VRAM_NOTE_NOT_MODELLED, "training.packing"},
+        {s->training.packing != VRAM_PACKING_NONE && rl, VRAM_NOTE_NOT_MODELLED, "training.packing"},
         {s->training.optimizer_in_backward != 0 && !vram_steps_in_backward(s), VRAM_NOTE_NOT_MODELLED, "training.optimizer_in_backward"},
         {s->training.offload_activations && megatron, VRAM_NOTE_NOT_MODELLED, "training.offload_activations"},
         {s->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE && megatron && s->training.attention != VRAM_ATTENTION_EAGER, VRAM_NOTE_SELECTIVE_DROPS_NOTHING, "training.checkpointing"},

@@ -476,10 +476,21 @@ static void rules_of_thumb(const vram_scenario *s, vram_report *report)
     vram_rule_times(vram_rule_times(vram_rule_times(scores, VRAM_SYMBOL_SEQUENCE, (double)s->training.sequence_length), VRAM_SYMBOL_HEADS, heads), VRAM_SYMBOL_BYTES, 5);
 }
 
+/* Documents packed whole (best fit, decreasing) go through the model in one row of them all, whose boundaries flash attention is told,
+ * and sdpa by a mask (TRL's padding-free collator); wrapped ones are rows like others. Source: trl 1.16, trainer/sft_trainer.py (DataCollatorForLanguageModeling) */
+static void rows_of(const vram_scenario *s, double *sequences, double *tokens)
+{
+    bool one = s->training.packing == VRAM_PACKING_BFD;
+    *sequences = one ? 1 : (double)s->training.micro_batch;
+    *tokens = (double)s->training.sequence_length * (one ? (double)s->training.micro_batch : 1);
+}
+
 void vram_training(const vram_scenario *s, vram_report *report)
 {
+    double sequences, tokens;
     static const vram_when when[] = {{VRAM_ALIVE_FORWARD, VRAM_PHASE_FORWARD}, {VRAM_ALIVE_LOSS, VRAM_PHASE_LOSS}, {VRAM_ALIVE_BACKWARD, VRAM_PHASE_BACKWARD}};
-    vram_train_when(s, &s->model, VRAM_ROLE_MODEL, (double)s->training.micro_batch, (double)s->training.sequence_length, 3, when, report);
+    rows_of(s, &sequences, &tokens);
+    vram_train_when(s, &s->model, VRAM_ROLE_MODEL, sequences, tokens, 3, when, report);
     rules_of_thumb(s, report);
 }
 
@@ -531,7 +542,9 @@ void vram_timeline_of(const vram_scenario *s, const vram_report *report, vram_ti
     trainer r = trainer_of(s, &s->model, VRAM_ROLE_MODEL, NULL);
     vram_sharding sharding;
     vram_replay replay = replay_of(&r, &sharding);
-    vram_pass pass = pass_of(&r, (double)s->training.micro_batch, (double)s->training.sequence_length);
+    double sequences, tokens;
+    rows_of(s, &sequences, &tokens);
+    vram_pass pass = pass_of(&r, sequences, tokens);
     for (int i = 0; i < VRAM_MAX_POINTS; i++)
         for (int c = 0; c < VRAM_COMPONENT_COUNT; c++) t->point[i].bytes[c] = 0;
     vram_replay_curve(&pass, &replay, t);
