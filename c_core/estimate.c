@@ -40,7 +40,7 @@ static void not_modelled(const vram_scenario *s, vram_report *report)
         {s->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE && megatron && s->training.attention != VRAM_ATTENTION_EAGER, VRAM_NOTE_SELECTIVE_DROPS_NOTHING, "training.checkpointing"},
         {s->training.method == VRAM_METHOD_LORA && s->lora.prepare_kbit, VRAM_NOTE_NOT_MODELLED, "lora.prepare_kbit"},
         {(loss == VRAM_LOSS_CHUNKED && rl) || (loss == VRAM_LOSS_INPLACE && rl) || (loss != VRAM_LOSS_FULL && (ppo || megatron)), VRAM_NOTE_NOT_MODELLED, "training.loss"},
-        {optimizer == VRAM_OPTIMIZER_GALORE, VRAM_NOTE_GALORE_STATES, "training.optimizer"},
+        {optimizer == VRAM_OPTIMIZER_GALORE, VRAM_NOTE_GALORE_RANK, "training.optimizer"},
         {optimizer == VRAM_OPTIMIZER_LOMO && !vram_steps_in_backward(s), VRAM_NOTE_LOMO_GRADIENTS, "training.optimizer"},
         {rl && s->rl.unread_critic, VRAM_NOTE_NOT_READ, "rl.critic"},
         {rl && s->rl.unread_reward, VRAM_NOTE_NOT_READ, "rl.reward"},

@@ -186,6 +186,25 @@ static void muon_states(const trainer *r, double width)
     per_parameter(r, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_SECOND_MOMENT, r->params - hidden, width, 1, phases);
 }
 
+/* GaLore turns the layers' matrices: their gradients are projected on as many directions as the rank, so the moments have the longer side
+ * times the rank, and the projection the shorter; the rest is AdamW's. Source: galore_torch/adamw.py, galore_projector.py ("std") */
+enum { GALORE_RANK = 128 }; /* transformers/trainer_optimizer.py */
+
+static double galore_rank(const trained *t) { return vram_min(GALORE_RANK, vram_min(t->rows, t->columns)); }
+static void count_low(void *sum, const trained *t) { *(double *)sum += t->hidden ? t->count * galore_rank(t) * vram_max(t->rows, t->columns) : 0; }
+static void count_projections(void *sum, const trained *t) { *(double *)sum += t->hidden ? t->count * galore_rank(t) * vram_min(t->rows, t->columns) : 0; }
+
+static void galore_states(const trainer *r, double width)
+{
+    double low = 0, projections = 0, others = r->params - hidden_params(r);
+    unsigned phases = r->report->phases;
+    visit_trained(r, count_low, &low);
+    visit_trained(r, count_projections, &projections);
+    const struct { vram_what what; double elements; } rows[] = {{VRAM_WHAT_FIRST_MOMENT, others + low}, {VRAM_WHAT_SECOND_MOMENT, others + low}, {VRAM_WHAT_PROJECTIONS, projections}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        vram_times(vram_times(add(r, VRAM_COMPONENT_OPTIMIZER, rows[i].what, VRAM_SOURCE_GALORE, phases), VRAM_SYMBOL_ELEMENTS, vram_ceil_div(rows[i].elements, ranks_from(r->s, 1))), VRAM_SYMBOL_BYTES_PER_ELEMENT, width);
+}
+
 static void states(const trainer *r)
 {
     double width = r->state_width;
@@ -205,6 +224,7 @@ static void states(const trainer *r)
         slack(r, 1, width, phases);
         break;
     case VRAM_OPTIMIZER_MUON: muon_states(r, width); break;
+    case VRAM_OPTIMIZER_GALORE: galore_states(r, width); break;
     case VRAM_OPTIMIZER_LION: per_parameter(r, VRAM_COMPONENT_OPTIMIZER, VRAM_WHAT_MOMENTUM, r->params, 4, 1, phases); break;
     case VRAM_OPTIMIZER_LION_8BIT: eight_bit_states(r, 1); break;
     case VRAM_OPTIMIZER_ADAMW_8BIT:
@@ -231,6 +251,13 @@ static void find_muon(void *sum, const trained *t)
     if (t->hidden) most[0] = vram_max(most[0], bytes);
 }
 
+/* GaLore's denominator and quotient: of a matrix at low rank beside its low gradient, then the quotient at full rank; else of a whole parameter */
+static void find_galore(void *sum, const trained *t)
+{
+    double *most = sum, low = t->hidden ? galore_rank(t) * vram_max(t->rows, t->columns) : 0;
+    *most = vram_max(*most, t->hidden ? elements(t) + 3 * low : 2 * elements(t));
+}
+
 static temporary step_temporary(const trainer *r)
 {
     trained largest = {0, 0, 0, 0, false};
@@ -243,6 +270,11 @@ static temporary step_temporary(const trainer *r)
         return (temporary){0, 0, 0};
     case VRAM_OPTIMIZER_ADAFACTOR: /* 16 bit: fp32 copies of gradient and parameter too */
         return (temporary){width == 4 ? 2 : 4, elements(&largest), 4};
+    case VRAM_OPTIMIZER_GALORE: {
+        double most = 0;
+        visit_trained(r, find_galore, &most);
+        return (temporary){1, most, r->width};
+    }
     case VRAM_OPTIMIZER_MUON: {
         double most[2] = {0, width};
         visit_trained(r, find_muon, most);

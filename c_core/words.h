@@ -17,7 +17,7 @@
     X(STATE, "state") X(CONV_STATE, "conv_state")                                                                       \
     /* training.c */                                                                                                    \
     X(TRAINABLE, "trainable") X(MASTER_COPY, "master_copy") X(FIRST_MOMENT, "first_moment") X(SECOND_MOMENT, "second_moment") \
-    X(MOMENTUM, "momentum") X(QUANT_BLOCKS, "quant_blocks") X(FACTORED_MOMENT, "factored_moment")                        \
+    X(MOMENTUM, "momentum") X(QUANT_BLOCKS, "quant_blocks") X(FACTORED_MOMENT, "factored_moment") X(PROJECTIONS, "projections")                        \
     X(STEP_TEMPORARY, "step_temporary") X(INPUT_IDS, "input_ids")                                                       \
     /* engine_transformers.c */                                                                                         \
     X(HIDDEN_STATES, "hidden_states") X(NORM_INPUT, "norm_input") X(ATTENTION_ACTIVATIONS, "attention_activations")     \
@@ -68,6 +68,7 @@
     X(GPTQ, "gptq", "https://github.com/ModelCloud/GPTQModel/tree/main/gptqmodel/nn_modules/qlinear")                     \
     X(AWQ, "awq", "https://github.com/casper-hansen/AutoAWQ/tree/main/awq/modules/linear")                                \
     X(BITSANDBYTES, "bitsandbytes", "https://github.com/bitsandbytes-foundation/bitsandbytes/blob/main/bitsandbytes/functional.py") \
+    X(GALORE, "galore", "https://github.com/jiaweizzhao/GaLore/tree/master/galore_torch")                                 \
     X(DEEPSEEK_V3, "deepseek_v3", "https://arxiv.org/abs/2412.19437")                                                    \
     X(COMPRESSED_TENSORS, "compressed_tensors", "https://github.com/neuralmagic/compressed-tensors")                      \
     X(OCP_MX, "ocp_mx", "https://www.opencompute.org/documents/ocp-microscaling-formats-mx-v1-0-spec-final-pdf")          \
@@ -90,7 +91,7 @@
     X(CONTEXT_ABOVE_MAX, "context_above_max_position_embeddings") X(KV_HEADS_REPLICATED, "kv_heads_replicated") X(SEQUENCES_LIMIT, "batch_above_sequences_limit")          \
     X(UNKNOWN_MODEL_TYPE, "unknown_model_type_counted_as_llama") X(GPUS_BELOW_PRODUCT, "gpus_below_product")             \
     X(ENGINE_VERSION, "engine_version") X(LIBRARY_VERSIONS, "library_versions") X(LORA_TARGETS_NOTHING, "lora_targets_match_no_module")     \
-    X(NOT_MODELLED, "not_modelled") X(NOT_READ, "not_read") X(GALORE_STATES, "galore_states_not_counted") X(LOMO_GRADIENTS, "lomo_gradients_counted") \
+    X(NOT_MODELLED, "not_modelled") X(NOT_READ, "not_read") X(GALORE_RANK, "galore_rank") X(LOMO_GRADIENTS, "lomo_gradients_counted") \
     X(GROUP_WITHIN_BATCH, "group_within_rollout_batch")        \
     X(SELECTIVE_DROPS_NOTHING, "selective_drops_nothing")
 
