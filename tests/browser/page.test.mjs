@@ -470,6 +470,90 @@ for (const [place, url, allowed] of places) {
     assert.match(await text(page, '.work-values'), /7,000,000,000 × 2/)
   })
 
+  // ---- what can be taken away
+  /** Presses a button of the Share menu and takes the file instead of saving it: {name, type, text, size}. */
+  const take = (page, what) => page.evaluate(what => new Promise((done, failed) => {
+    const [make, click] = [URL.createObjectURL, HTMLAnchorElement.prototype.click]
+    let blob
+    URL.createObjectURL = b => { blob = b; return make.call(URL, b) }
+    HTMLAnchorElement.prototype.click = async function () {
+      URL.createObjectURL = make
+      HTMLAnchorElement.prototype.click = click
+      const bitmap = blob.type === 'image/png' ? await createImageBitmap(blob) : null
+      done({ name: this.download, type: blob.type, text: bitmap ? '' : new TextDecoder('utf-8', { ignoreBOM: true }).decode(await blob.arrayBuffer()), width: bitmap?.width, height: bitmap?.height })
+    }
+    setTimeout(() => failed(new Error(`nothing was saved: ${what}`)), 8000)
+    document.querySelector(`[data-save="${what}"]`).click()
+  }), what)
+  /** RFC 4180. */
+  const cellsOf = csv => csv.replace(/^\ufeff/, '').trimEnd().split('\r\n').map(line => [...line.matchAll(/"((?:[^"]|"")*)"(?:,|$)|([^,]*)(?:,|$)/g)].map(m => m[1]?.replaceAll('""', '"') ?? m[2]))
+
+  for (const [id, lang] of [['kv-cache', 'en'], ['one-a100', 'zh'], ['ppo', 'en'], ['llama-3.1-70b-vllm', 'zh'], ['qlora-70b-48gb', 'en']])
+    for (const [i, preset] of presets.scenarios.entries()) if (preset.id === id) await on(`taken away, ${preset.id}, ${lang}: pictures to scale, tables that add up, the report`, async page => {
+      const report = shipped[i]
+      await open(page, url, linkOf(preset.id, {}, `&lang=${lang}&theme=dark&unit=GB`))
+      const shown = await text(page, '#sentence')
+      const alive = report.entries.filter(e => e.phases.includes(report.peak.phase))
+
+      const svg = await take(page, 'svg')
+      assert.equal(svg.name, `vram-${preset.id}.svg`)
+      const drawn = await page.evaluate(svg => {
+        const root = new DOMParser().parseFromString(svg, 'image/svg+xml')
+        const pieces = [...root.querySelectorAll('.piece')].map(n => ({ bytes: Number(n.dataset.bytes), width: Number(n.getAttribute('width')) }))
+        return { wrong: root.querySelector('parsererror')?.textContent ?? null, pieces, words: [...root.querySelectorAll('text')].map(n => n.textContent).join(' '), ground: root.documentElement.querySelector(':scope > rect').getAttribute('fill'),
+          outline: Number(root.querySelector('.outline').getAttribute('width')) + 2, title: root.querySelector('title').textContent, styled: root.querySelectorAll('[style], style, script, foreignObject').length }
+      }, svg.text)
+      assert.equal(drawn.wrong, null)
+      assert.equal(drawn.styled, 0)
+      assert.equal(drawn.ground, '#fbfaf7')
+      assert.equal(drawn.title, shown)
+      assert.equal(drawn.pieces.reduce((s, p) => s + p.bytes, 0), alive.filter(e => e.component !== 'context').reduce((s, e) => s + e.bytes, 0))
+      const [fit] = report.fits
+      const context = presets.gpus.find(g => g.id === fit.gpu).context_bytes
+      const scale = drawn.outline / (fit.usable_bytes + context)
+      for (const p of drawn.pieces) assert.ok(Math.abs(p.width - p.bytes * scale) < 0.01, `${p.width} pixels for ${p.bytes} bytes`)
+      assert.match(drawn.words, new RegExp(`p=${preset.id}&lang=${lang}`))
+      assert.equal(/\p{Script=Han}/u.test(drawn.words), lang === 'zh')
+
+      const png = await take(page, 'png')
+      assert.deepEqual([png.name, png.type, png.width], [`vram-${preset.id}.png`, 'image/png', 1920])
+      const chart = await take(page, 'timeline')
+      assert.deepEqual([chart.name, chart.type, chart.width], [`vram-${preset.id}-timeline.png`, 'image/png', 1920])
+      assert.ok(chart.height > 600, `${chart.height} pixels`)
+      assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'dark')
+
+      const csv = await take(page, 'csv')
+      const [head, ...lines] = cellsOf(csv.text)
+      assert.equal(csv.name, `vram-${preset.id}.csv`)
+      assert.equal(lines.length, alive.length)
+      for (const l of lines) assert.equal(l.length - (l.at(-1) === '' ? 1 : 0), head.length - (head.at(-1) === '' ? 1 : 0), l.join())
+      assert.equal(lines.reduce((s, l) => s + Number(l[4]), 0), report.peak.bytes)
+      for (const l of lines) assert.ok(Math.abs(Number(l[5]) * 1e9 - Number(l[4])) <= Number(l[4]) * 1e-5, l.join())
+
+      const markdown = await take(page, 'markdown')
+      const table = markdown.text.split('\n').filter(l => l.startsWith('|'))
+      assert.equal(table.length, alive.length + 3)
+      assert.equal(table.at(-1).match(/[\d,]{4,}/)[0].replaceAll(',', ''), String(report.peak.bytes))
+      for (const l of table) assert.equal(l.replaceAll('\\|', '').split('|').length, 8, l)
+
+      const json = await take(page, 'json')
+      assert.deepEqual(JSON.parse(json.text), report)
+    })
+
+  if (name === 'chrome') await on('on paper: one page for every scenario, black on white, with each formula', async page => {
+    for (const [i, preset] of presets.scenarios.entries()) {
+      await open(page, url, linkOf(preset.id, {}, `&theme=dark&lang=${i % 2 ? 'zh' : 'en'}`))
+      const pdf = Buffer.from(await page.pdf({ preferCSSPageSize: true })).toString('latin1')
+      assert.equal(pdf.match(/\/Type\s*\/Page\b/g)?.length, 1, preset.id)
+      const alive = shipped[i].entries.filter(e => e.phases.includes(shipped[i].peak.phase))
+      assert.equal(await page.$$eval('.paper tbody tr', rows => rows.length), alive.length)
+      await page.emulateMediaType('print')
+      const look = await page.evaluate(() => ({ ground: getComputedStyle(document.documentElement).backgroundColor, ink: getComputedStyle(document.querySelector('.paper td')).color, form: document.getElementById('form').getClientRects().length }))
+      await page.emulateMediaType(null)
+      assert.deepEqual(look, { ground: 'rgb(255, 255, 255)', ink: 'rgb(0, 0, 0)', form: 0 })
+    }
+  })
+
   for (const width of [320, 360, 768, 1440, 2560]) await on(`fits ${width} pixels`, async page => {
     for (const id of ['weights', 'ppo']) for (const lang of ['en', 'zh']) {
       await open(page, url, linkOf(id, {}, `&lang=${lang}`))
@@ -533,6 +617,59 @@ await test(`${name}: ?embed does the same, and embed.js fits the frame to it`, a
     await inside.waitForSelector('html.ready.embed', { timeout: 15000 })
     await page.waitForFunction(() => document.querySelector('iframe').getBoundingClientRect().height > 80, { timeout: 5000 })
   })
+  host.close()
+})
+
+await test(`${name}: one line of script makes the frame, which grows to its height and follows the theme around it`, async () => {
+  const host = await serve(() => `<!doctype html><html data-theme="dark"><title>host</title><p>before</p>
+    <script src="${site.origin}/embed.js" data-vram="#v=1&amp;p=one-a100&amp;lang=zh&amp;chart=all" data-title="post"></script><p id="after">after</p>`)
+  await withPage(browser, { allowed: [site.origin, host.origin] }, async page => {
+    await page.goto(`${host.origin}/`)
+    const frame = await page.waitForSelector('iframe')
+    assert.deepEqual(await frame.evaluate(f => ({ title: f.title, sandbox: f.getAttribute('sandbox'), before: f.nextElementSibling.id })), { title: 'post', sandbox: 'allow-scripts allow-popups', before: 'after' })
+    const inside = await frame.contentFrame()
+    await inside.waitForSelector('html.ready.embed.with-chart[data-theme=dark]', { timeout: 15000 })
+    const height = () => inside.evaluate(() => Math.ceil(document.documentElement.getBoundingClientRect().height))
+    await page.waitForFunction(() => document.querySelector('iframe').getBoundingClientRect().height > 400, { timeout: 5000 })
+    assert.ok(Math.abs(await frame.evaluate(f => f.getBoundingClientRect().height) - await height()) <= 1)
+    assert.equal(await inside.evaluate(() => self.origin), 'null')
+    assert.match(await inside.evaluate(() => document.getElementById('sentence').textContent), /140 GB/)
+    await inside.evaluate(() => { window.same = true })
+    await page.evaluate(() => { document.documentElement.dataset.theme = 'light' })
+    await inside.waitForSelector('html[data-theme=light]', { timeout: 5000 })
+    assert.equal(await inside.evaluate(() => window.same), true) // nothing was loaded again
+  })
+  host.close()
+})
+
+await test(`${name}: in a sandboxed frame the menu says that nothing may be saved, and both ways to embed are offered`, async () => {
+  const host = await serve(() => `<!doctype html><title>host</title><iframe sandbox="allow-scripts" width="1200" height="800" src="${site.origin}/index.html#v=1&amp;p=kv-cache&amp;lang=en"></iframe>`)
+  const wrong = []
+  const context = await browser.createBrowserContext()
+  try {
+    const page = await context.newPage()
+    page.on('pageerror', e => wrong.push(e.message))
+    await page.goto(`${host.origin}/`)
+    const inside = await (await page.waitForSelector('iframe')).contentFrame()
+    await inside.waitForSelector('html.ready', { timeout: 15000 })
+    for (const what of ['svg', 'png', 'timeline', 'csv', 'markdown', 'json']) {
+      await inside.evaluate(what => document.querySelector(`[data-save="${what}"]`).click(), what)
+      await inside.waitForFunction(ending => document.getElementById('status').textContent.includes(`kv-cache${ending}: if no file came`), { timeout: 5000 },
+        { timeline: '-timeline.png', markdown: '.md' }[what] ?? `.${what}`)
+    }
+    const codes = await inside.evaluate(async () => {
+      document.querySelector('.take details').open = true
+      await new Promise(done => setTimeout(done, 50))
+      const code = document.getElementById('embed-code')
+      const codes = [code.value]
+      for (const radio of document.querySelectorAll('.menu-box .seg:last-child input')) { radio.click(); codes.push(code.value) }
+      return codes
+    })
+    assert.match(codes[0], /^<script src="http:[^"]*\/embed\.js" data-vram="#v=1&amp;p=kv-cache&amp;lang=en"><\/script>$/)
+    assert.match(codes[1], /^<iframe src="http:[^"]*embed=1[^"]*" .*data-vram sandbox="allow-scripts allow-popups"/)
+    assert.match(codes[2], /chart=all/)
+    assert.deepEqual(wrong, [])
+  } finally { await context.close() }
   host.close()
 })
 

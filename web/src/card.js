@@ -10,15 +10,15 @@ import { bytes, bytesFull, bytesShort, difference, percent, ticks } from './unit
 const LABEL_FONT = 12; // px; the labels' type size
 const LABEL_GAP = 10;
 const TICK_ROOM = 60; // px a number on the ruler takes
-const MOST_FLEET = 128; // cards drawn in a row
+export const MOST_FLEET = 128; // cards drawn in a row
 
-// Roughly how wide a label is: a Chinese character is a square, a Latin one a little over half.
-const textWidth = (text) => [...text].reduce((w, c) => w + (c.charCodeAt(0) > 0x2e80 ? 1 : 0.56), 0) * LABEL_FONT + LABEL_GAP;
+// Roughly how wide a text is: a Chinese character is a square, a Latin one a little over half.
+export const textWidth = (text, size = LABEL_FONT) => [...text].reduce((w, c) => w + (c.charCodeAt(0) > 0x2e80 ? 1 : 0.56), 0) * size;
 
 export const segmentName = (group) => (group.role === 'model' ? word('component', group.component)
   : ui('role_component', { role: word('role', group.role), component: word('component', group.component) }));
 
-function layOf(report, presets, lists) {
+export function layOf(report, presets, lists) {
   const card = cardOf(report, presets);
   const segments = segmentsOf(report, lists);
   const gpus = report.scenario.gpus ?? 1;
@@ -95,6 +95,40 @@ function labelSpans(pieces, roles) {
   return [...spans.values()];
 }
 
+// A name above each segment wide enough to carry it, on a bar of so many pixels that shows `end` bytes.
+export function labelsOf({ lay, end, width, roles, unit }) {
+  const pixels = (b) => (b / end) * width;
+  const named = [];
+  let free = 0; // px already written on
+  for (const span of labelSpans(lay.pieces, roles)) {
+    const full = `${span.label} ${bytes(span.bytes, unit)}`;
+    const left = pixels(span.from);
+    const room = pixels(span.to) - left - LABEL_GAP;
+    const text = [full, span.label].find((t) => room >= textWidth(t));
+    if (!text || left < free) continue;
+    named.push({ ...span, text });
+    free = left + textWidth(text) + LABEL_GAP;
+  }
+  return named;
+}
+
+// The ruler: round numbers, and the card's edge. `left`: written to the left of its line.
+export function rulerOf({ lay, end, width, unit }) {
+  const px = (b) => (b / end) * width;
+  const toLeft = (b) => px(b) > width - TICK_ROOM;
+  const edge = { key: 'edge', at: lay.total, text: bytes(lay.total, unit), left: toLeft(lay.total) };
+  const clear = (t) => Math.abs(px(t) - px(edge.at)) > (edge.left ? 2 : 1) * TICK_ROOM;
+  const rounds = ticks(end, unit, Math.max(2, Math.floor(width / 90)))
+    .map((b, i) => ({ key: `t${i}`, at: b, text: i === 0 ? '0' : bytesShort(b, unit), left: false }))
+    .filter((t) => clear(t.at) && !(t.at > 0 && toLeft(t.at)));
+  return [...rounds, edge];
+}
+
+export const fleetText = ({ lay, gpus, card }, unit) => ui('fleet', { n: gpus, gpu: card.name, all: bytes(lay.bytes * gpus, unit), have: bytes(lay.usable * gpus, unit) });
+export const fleetFill = (lay) => Math.min(1, (lay.context + lay.bytes) / lay.total);
+
+export const keptLineText = (report, second, unit) => `${ui('kept', { n: bytes(second.peak.bytes, unit) })} ${ui('kept_now', { n: difference(report.peak.bytes - second.peak.bytes, unit) })}`;
+
 // actions: {onPick(key), onKeep(), onSwap(), onDrop()}
 export function makeCard(root, keptLine, { onPick, onKeep, onSwap, onDrop }) {
   const labels = el('div', { class: 'card-labels', 'aria-hidden': 'true' });
@@ -109,8 +143,8 @@ export function makeCard(root, keptLine, { onPick, onKeep, onSwap, onDrop }) {
   keptLine.append(keptText, keep, swap, drop);
   kept.node.classList.add('kept');
   const fleet = el('div', { class: 'card-fleet', 'aria-hidden': 'true' });
-  const fleetText = el('p', { class: 'card-fleet-text' });
-  root.append(labels, bar.node, kept.node, scale, fleet, fleetText);
+  const fleetLine = el('p', { class: 'card-fleet-text' });
+  root.append(labels, bar.node, kept.node, scale, fleet, fleetLine);
 
   let last = null;
   let width = bar.node.clientWidth || 600; // px
@@ -126,61 +160,40 @@ export function makeCard(root, keptLine, { onPick, onKeep, onSwap, onDrop }) {
     drawLabels(one.lay, end, unit);
     drawScale(one.lay, end, unit);
     drawFleet(one, unit);
-    setText(keptText, second ? `${ui('kept', { n: bytes(second.peak.bytes, unit) })} ${ui('kept_now', { n: difference(report.peak.bytes - second.peak.bytes, unit) })}` : '');
+    setText(keptText, second ? keptLineText(report, second, unit) : '');
     for (const [node, id, on] of [[keep, 'keep', !second], [swap, 'swap', second], [drop, 'drop', second]]) {
       setText(node, ui(id));
       show(node, Boolean(on));
     }
   }
 
-  // A name above each segment wide enough to carry it.
   function drawLabels(lay, end, unit) {
-    const pixels = (b) => (b / end) * width;
-    const named = [];
-    let free = 0; // px already written on
-    for (const span of labelSpans(lay.pieces, last.roles)) {
-      const full = `${span.label} ${bytes(span.bytes, unit)}`;
-      const left = pixels(span.from);
-      const room = pixels(span.to) - left;
-      const text = [full, span.label].find((t) => room >= textWidth(t));
-      if (!text || left < free) continue;
-      named.push({ ...span, text });
-      free = left + textWidth(text);
-    }
-    keyed(labels, named, (s) => s.key, () => el('span', { class: 'card-label' }), (node, s) => {
+    keyed(labels, labelsOf({ lay, end, width, roles: last.roles, unit }), (s) => s.key, () => el('span', { class: 'card-label' }), (node, s) => {
       node.style.setProperty('left', `${(s.from / end) * 100}%`);
       setText(node, s.text);
       setAttr(node, 'data-key', s.key);
     });
   }
 
-  // The ruler: round numbers, and the card's edge.
   function drawScale(lay, end, unit) {
-    const px = (b) => (b / end) * width;
-    const toLeft = (b) => px(b) > width - TICK_ROOM; // written to the left of its line
-    const edge = { key: 'edge', at: lay.total, text: bytes(lay.total, unit), class: 'edge' };
-    const clear = (t) => Math.abs(px(t) - px(edge.at)) > (toLeft(edge.at) ? 2 : 1) * TICK_ROOM;
-    const rounds = ticks(end, unit, Math.max(2, Math.floor(width / 90)))
-      .map((b, i) => ({ key: `t${i}`, at: b, text: i === 0 ? '0' : bytesShort(b, unit), class: '' }))
-      .filter((t) => clear(t.at) && !(t.at > 0 && toLeft(t.at)));
-    keyed(scale, [...rounds, edge], (t) => t.key, () => el('span', {}), (node, t) => {
+    keyed(scale, rulerOf({ lay, end, width, unit }), (t) => t.key, () => el('span', {}), (node, t) => {
       node.style.setProperty('left', `${(t.at / end) * 100}%`);
-      setAttr(node, 'class', `tick ${t.class}${toLeft(t.at) ? ' last' : ''}`);
+      setAttr(node, 'class', `tick${t.key === 'edge' ? ' edge' : ''}${t.left ? ' last' : ''}`);
       setText(node, t.text);
     });
   }
 
   // Several GPUs: all of them in a row, each as full as the fullest.
-  function drawFleet({ lay, gpus, card }, unit) {
+  function drawFleet(laid, unit) {
+    const { lay, gpus } = laid;
     show(fleet, gpus > 1);
-    show(fleetText, gpus > 1);
+    show(fleetLine, gpus > 1);
     if (gpus <= 1) return;
-    const full = Math.min(1, (lay.context + lay.bytes) / lay.total);
     keyed(fleet, Array.from({ length: Math.min(gpus, MOST_FLEET) }, (_, i) => i), String, () => el('span', { class: 'fleet-card' }, el('span', { class: 'fleet-fill' })), (node) => {
-      node.firstChild.style.setProperty('width', `${full * 100}%`);
+      node.firstChild.style.setProperty('width', `${fleetFill(lay) * 100}%`);
       node.classList.toggle('over-full', lay.bytes > lay.usable);
     });
-    setText(fleetText, ui('fleet', { n: gpus, gpu: card.name, all: bytes(lay.bytes * gpus, unit), have: bytes(lay.usable * gpus, unit) }));
+    setText(fleetLine, fleetText(laid, unit));
   }
 
   new ResizeObserver(() => { width = bar.node.clientWidth || 600; draw(); }).observe(bar.node);

@@ -10,6 +10,7 @@ import { placesOf } from './curve.js';
 import { el, keyed, setAttr, setText, show } from './dom.js';
 import { tellHeight } from './embed.js';
 import { fallback, indexTables, valueReader } from './fields.js';
+import { cardPng, chartPng, csvOf, fileName, markdownOf, save } from './export.js';
 import { makeForm } from './form.js';
 import { makeGuide } from './guide.js';
 import { LANGS, getLang, preferredLang, setLang, ui } from './i18n.js';
@@ -18,9 +19,12 @@ import { makeLimits } from './limits.js';
 import { readLink, writeLink } from './link.js';
 import { makeLog } from './log.js';
 import { getPath, isTree, leaves, same, withPatch } from './paths.js';
+import { modelName } from './model-field.js';
 import { makeQuiz } from './quiz.js';
 import { SEED, freshSeed } from './quiz-questions.js';
 import { readStored, store } from './stored.js';
+import { cardSvg } from './picture.js';
+import { fillPaper } from './print.js';
 import { CONTEXT } from './reading.js';
 import { makeRules } from './rules.js';
 import { makeSlot, patchSlot } from './state.js';
@@ -191,11 +195,45 @@ export async function start({ wasm, presets, accuracy }) {
     onChange: (to) => { shown = { ...shown, ...to }; render(); write('push'); },
   });
   const pageAddress = () => location.href.replace(/[?#].*$/, '');
+  const reportText = () => JSON.stringify(slots[0].report, null, 2);
+  const inHtml = (text) => text.replaceAll('&', '&amp;').replaceAll('"', '&quot;');
+
+  // Two ways into somebody's page: a script that makes the frame, or the frame itself with the script that fits it.
+  function snippet(kind, chart) {
+    const more = { lang: getLang(), view: null, chart: chart === 'all' ? 'all' : null };
+    const script = `${pageAddress().replace(/[^/]*$/, '')}embed.js`;
+    if (kind === 'script') return `<script src="${inHtml(script)}" data-vram="${inHtml(here({ ...more, theme: null, embed: null }))}"></script>`;
+    const address = inHtml(pageAddress() + here({ ...more, embed: '1' }));
+    return `<iframe src="${address}" title="${inHtml(ui('name'))}" data-vram sandbox="allow-scripts allow-popups" loading="lazy" width="100%" height="280" frameborder="0"></iframe>\n<script src="${inHtml(script)}"></script>`;
+  }
+
+  // What leaves says where it came from; a page opened from disk does not tell whose disk.
+  const taken = () => ({
+    ...all, lang: document.documentElement.lang, timeline: core.timeline(all.report.scenario),
+    address: (location.protocol === 'file:' ? 'index.html' : pageAddress()) + here({ lang: getLang(), theme: null, view: null, embed: null }),
+  });
+
+  // what: -> [content, the file's ending, its type]
+  const FILES = {
+    svg: async () => [cardSvg(taken()), '.svg', 'image/svg+xml'],
+    png: async () => [await cardPng(taken()), '.png', 'image/png'],
+    timeline: async () => [await chartPng(taken()), '-timeline.png', 'image/png'],
+    csv: async () => [csvOf(taken()), '.csv', 'text/csv'],
+    markdown: async () => [markdownOf(taken()), '.md', 'text/markdown'],
+    json: async () => [reportText(), '.json', 'application/json'],
+  };
+  async function saveFile(what) {
+    const { preset, report } = slots[0];
+    const [content, ending, type] = await FILES[what]();
+    return save(content, fileName(preset ?? modelName(report.scenario.model, presets), ending), type);
+  }
+
   const tools = makeTools($('tools'), {
     onUi: setUi,
     link: () => pageAddress() + here({ lang: getLang() }),
-    snippet: () => `<iframe src="${(pageAddress() + here({ lang: getLang(), embed: '1', view: null })).replaceAll('&', '&amp;')}" title="${ui('name')}" data-vram sandbox="allow-scripts allow-popups" loading="lazy" width="100%" height="280" frameborder="0"></iframe>\n<script src="${pageAddress().replace(/[^/]*$/, '')}embed.js"></script>`,
-    report: () => JSON.stringify(slots[0].report, null, 2),
+    snippet,
+    report: reportText,
+    saveFile,
     say,
   });
   const full = el('a', { class: 'full', target: '_blank', rel: 'noopener' });
@@ -347,7 +385,7 @@ export async function start({ wasm, presets, accuracy }) {
   addEventListener('hashchange', moved);
   addEventListener('popstate', moved);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => timeline.redraw());
-  addEventListener('beforeprint', () => timeline.redraw());
+  addEventListener('beforeprint', () => { if (all && !shown.view) fillPaper($('paper'), taken()); });
 
   openHash();
   write('replace');

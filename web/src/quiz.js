@@ -122,7 +122,7 @@ export function makeQuiz(root, { presets, core, lists, linkOf, openLink, onChang
     setText(check, ui('quiz_check'));
     input.disabled = Boolean(given[n]);
     check.disabled = Boolean(given[n]);
-    input.placeholder = q.count ? '4.2M' : `14 ${now.unit}`;
+    input.placeholder = ui('quiz_example', { n: q.count ? '4.2M' : `14 ${now.unit}` });
     setText(problem, over ? ui('quiz_unread') : '');
     setAttr(input, 'aria-invalid', over ? 'true' : null);
     fillAfter();

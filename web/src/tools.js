@@ -1,8 +1,13 @@
-// The small switches at the top: units, language, theme, and what can be taken away: the link, an embed, the report.
+// The small switches at the top: units, language, theme, and what can be taken away: the link, an embed, files, the report.
 import { el, setAttr, setText } from './dom.js';
 import { LANGS, getLang, ui } from './i18n.js';
 import { UNITS } from './units.js';
 import { freshId } from './controls.js';
+
+const EMBEDS = ['script', 'frame'];
+const CHARTS = ['card', 'all'];
+// what is saved, by rows of the menu
+const FILES = [['picture', ['svg', 'png', 'timeline']], ['table', ['csv', 'markdown']], ['report', ['json']]];
 
 export const THEMES = ['auto', 'light', 'dark'];
 const LANG_NAMES = { zh: '中文', en: 'EN' };
@@ -30,7 +35,8 @@ function segmented(values, labelOf, onPick) {
   };
 }
 
-export function makeTools(root, { onUi, link, snippet, report, say }) {
+// actions: snippet(kind, chart), saveFile(what) -> what to say
+export function makeTools(root, { onUi, link, snippet, report, saveFile, say }) {
   const unit = segmented(UNITS, (u) => u, (value) => onUi({ unit: value }));
   const lang = segmented([...LANGS].reverse(), (l) => LANG_NAMES[l] ?? l, (value) => onUi({ lang: value }));
   let theme = 'auto';
@@ -44,19 +50,29 @@ export function makeTools(root, { onUi, link, snippet, report, say }) {
   const embedLabel = el('label', { for: 'embed-code' });
   const embedCode = el('textarea', { id: 'embed-code', rows: 4, readonly: true, spellcheck: 'false' });
   const embedCopy = el('button', { type: 'button', class: 'tool' });
+  let wanted = { kind: EMBEDS[0], chart: CHARTS[0] };
+  const fillCode = (change) => { wanted = { ...wanted, ...change }; embedCode.value = snippet(wanted.kind, wanted.chart); };
+  const kind = segmented(EMBEDS, (k) => ui(`embed_${k}`), (value) => fillCode({ kind: value }));
+  const extent = segmented(CHARTS, (c) => ui(`embed_${c}`), (value) => fillCode({ chart: value }));
   const jsonCopy = el('button', { type: 'button', class: 'tool' });
-  const jsonSave = el('button', { type: 'button', class: 'tool' });
+  const files = FILES.map(([id, list]) => ({
+    id, label: el('span', { class: 'menu-label' }),
+    buttons: list.map((what) => {
+      const node = el('button', { type: 'button', class: 'tool', data: { save: what } });
+      node.addEventListener('click', async () => say(await saveFile(what).catch(() => ui('save_failed'))));
+      return { what, node };
+    }),
+  }));
+  const print = el('button', { type: 'button', class: 'tool' });
+  print.addEventListener('click', () => { menu.open = false; window.print(); });
+  const more = { report: jsonCopy, table: print };
   const menu = el('details', { class: 'menu' }, summary,
-    el('div', { class: 'menu-list menu-box' }, embedLabel, embedCode, el('div', { class: 'menu-row' }, embedCopy), el('div', { class: 'menu-row' }, jsonCopy, jsonSave)));
-  menu.addEventListener('toggle', () => { if (menu.open) embedCode.value = snippet(); });
+    el('div', { class: 'menu-list menu-box' }, embedLabel, el('div', { class: 'menu-row' }, kind.node, extent.node), embedCode, el('div', { class: 'menu-row' }, embedCopy),
+      files.map((f) => el('div', { class: 'menu-files' }, f.label, el('div', { class: 'menu-row' }, f.buttons.map((b) => b.node), more[f.id])))));
+  menu.addEventListener('toggle', () => { if (menu.open) fillCode({}); });
   embedCode.addEventListener('focus', () => embedCode.select());
-  embedCopy.addEventListener('click', async () => say(await copy(snippet()) ? ui('copied_embed') : ui('copy_failed')));
+  embedCopy.addEventListener('click', async () => say(await copy(embedCode.value) ? ui('copied_embed') : ui('copy_failed')));
   jsonCopy.addEventListener('click', async () => say(await copy(report()) ? ui('copied_json') : ui('copy_failed')));
-  jsonSave.addEventListener('click', () => {
-    const url = URL.createObjectURL(new Blob([report()], { type: 'application/json' }));
-    el('a', { href: url, download: 'vram-report.json' }).click();
-    setTimeout(() => URL.revokeObjectURL(url), 1000);
-  });
   root.append(el('div', { class: 'switches' }, unit.node, lang.node, themeButton), el('div', { class: 'take' }, share, menu));
 
   return {
@@ -73,7 +89,17 @@ export function makeTools(root, { onUi, link, snippet, report, say }) {
       setText(embedLabel, ui('embed_label'));
       setText(embedCopy, ui('copy_embed'));
       setText(jsonCopy, ui('copy_json'));
-      setText(jsonSave, ui('save_json'));
+      kind.update(wanted.kind, ui('embed_kind'));
+      extent.update(wanted.chart, ui('embed_extent'));
+      for (const f of files) {
+        setText(f.label, ui(`save_${f.id}`));
+        for (const b of f.buttons) {
+          setText(b.node, ui(`save_as_${b.what}`));
+          setAttr(b.node, 'title', ui('save_title', { what: ui(`save_${f.id}`), as: ui(`save_as_${b.what}`) }));
+        }
+      }
+      setText(print, ui('print'));
+      if (menu.open) fillCode({});
     },
   };
 }

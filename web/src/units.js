@@ -35,6 +35,9 @@ export function bytesShort(value, unit) {
   return `${short.format(scaled)} ${name}`;
 }
 
+// As a bare number of the unit itself, for tables that are read by programs.
+export const inUnit = (value, unit) => String(Number((value / STEPS[unit].base ** 3).toPrecision(6)));
+
 export const difference = (value, unit) => (value === 0 ? '0' : `${value > 0 ? '+' : '−'}${bytes(Math.abs(value), unit)}`);
 
 export const bytesExact = (value) => `${plain.format(value)} B`;
