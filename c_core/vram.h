@@ -58,6 +58,9 @@ enum {
     X(SGD, "sgd") X(SGD_MOMENTUM, "sgd-momentum") X(LION, "lion") X(LION_8BIT, "lion-8bit") X(MUON, "muon")             \
     X(GALORE, "galore") X(LOMO, "lomo")
 #define VRAM_OPTIMIZER_IMPLS(X) X(FOREACH, "foreach") X(FUSED, "fused") X(FOR_LOOP, "for-loop")
+/* selective: Megatron recomputes the core of attention; elsewhere PyTorch's policy of operations as torchtitan has it, which keeps attention and every
+ * second product. chunked: an eighth of the positions at a time, fp32 unless kernels are fused (compiled). bfd: all rows of a micro-batch in one.
+ * galore: rank 128. */
 #define VRAM_CHECKPOINTINGS(X) X(NONE, "none") X(SELECTIVE, "selective") X(FULL, "full")
 #define VRAM_LOSSES(X) X(FULL, "full") X(INPLACE, "inplace") X(CHUNKED, "chunked") X(TILED, "tiled") X(FUSED, "fused")
 #define VRAM_PACKINGS(X) X(NONE, "none") X(WRAPPED, "wrapped") X(BFD, "bfd")
