@@ -954,7 +954,7 @@ void vram_block_shared(const vram_pass *pass, vram_role role, unsigned phases, v
     const vram_model *m = pass->model;
     vram_entry *ids = vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_INPUT_IDS, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, phases);
     vram_times(vram_times(vram_times(ids, VRAM_SYMBOL_MICRO_BATCH, pass->batch), VRAM_SYMBOL_SEQUENCE, pass->tokens), VRAM_SYMBOL_BYTES, 8);
-    if (vram_is_megatron(pass->scenario, m)) vram_megatron_shared(pass, role, report);
+    if (vram_is_megatron(pass->scenario, m)) vram_megatron_shared(pass, role, phases, report);
     if (m->position != VRAM_POSITION_ROTARY) return;
     vram_entry *tables = vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_ROTARY_TABLES, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, phases);
     vram_times(vram_times(tables, VRAM_SYMBOL_COPIES, style_of(m).two_tables ? 4 : 2), VRAM_SYMBOL_SEQUENCE, pass->tokens);

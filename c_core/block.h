@@ -49,7 +49,7 @@ void vram_block_head(const vram_pass *pass, vram_tape *tape); /* last norm, head
 /* megatron.c: the same, divided over ranks */
 void vram_megatron_embedding(const vram_pass *pass, vram_tape *tape);
 void vram_megatron_layer(const vram_pass *pass, int kind, vram_tape *tape);
-void vram_megatron_shared(const vram_pass *pass, vram_role role, vram_report *report);
+void vram_megatron_shared(const vram_pass *pass, vram_role role, unsigned phases, vram_report *report);
 void vram_megatron_head(const vram_pass *pass, vram_tape *tape);
 /* heads.c: what follows the last norm's output, for heads other than VRAM_HEAD_LOSS */
 void vram_head_choose(vram_pass *pass, vram_role role); /* by task, algorithm, loss and role */

@@ -35,6 +35,9 @@ static mega begin(const vram_pass *pass, vram_tape *t, int kind)
     return m;
 }
 
+/* Megatron itself, not only its way of dividing layers */
+static bool is_own(const vram_pass *pass) { return pass->scenario->parallel.engine == VRAM_PARALLEL_ENGINE_MEGATRON || strcmp(pass->model->model_type, "megatron") == 0; }
+
 static void finish(mega *m, vram_cell y)
 {
     m->t->output = y;
@@ -83,18 +86,20 @@ static vram_cell attention(const mega *m, vram_cell x)
     return vram_op_linear_parallel(t, y, t->cell[y].shape, m->full, m->stream, VRAM_WHAT_ATTENTION_PROJECTION);
 }
 
-/* fc1, the activation (one kernel with the gate), fc2; of `copies` of the tokens, over so many ranks */
-static vram_cell mlp(const mega *m, vram_cell x, double width, double ranks, double copies, vram_size gathered, vram_size out)
+/* fc1, the activation (one kernel with the gate), fc2; of `copies` of the tokens, over so many ranks. An expert's activation is weighted by the
+ * router before fc2: in the same kernel with a gate, else in one of its own, which keeps its input (moe/experts.py, TEGroupedMLP.bias_act_func). */
+static vram_cell mlp(const mega *m, vram_cell x, double width, double ranks, double copies, bool weighted, vram_size gathered, vram_size out)
 {
     double f = vram_ceil_div(width, ranks), gate = m->layer->ffn.type == VRAM_FFN_GATED ? 2 : 1;
     vram_factor batch = {VRAM_SYMBOL_MICRO_BATCH, m->batch * copies}, sequence = {VRAM_SYMBOL_SEQUENCE, m->tokens};
     vram_size wide_size = SIZE(m, batch, sequence, {VRAM_SYMBOL_INTERMEDIATE, gate * f}), inner = SIZE(m, batch, sequence, {VRAM_SYMBOL_INTERMEDIATE, f});
     vram_cell up = vram_op_linear_parallel(m->t, x, gathered, wide_size, wide_size, VRAM_WHAT_UP);
     vram_cell active = vram_op_resized(m->t, up, inner, true, VRAM_WHAT_ACTIVATION);
+    if (weighted && gate < 2) active = vram_op_resized(m->t, active, inner, true, VRAM_WHAT_ACTIVATION);
     return vram_op_linear_parallel(m->t, active, inner, gathered, out, VRAM_WHAT_MLP_OUTPUT);
 }
 
-/* Tokens are copied for each of their experts, go through them, and are summed with the router's weights. An expert's own ranks are fewer than
+/* Tokens are copied for each of their experts, go through them, and are summed: by places alone, nothing is kept for it (moe_utils.py, unpermute). An expert's own ranks are fewer than
  * the layer's when expert_tensor is less: then each gets as much less of the tokens. */
 static vram_cell experts(const mega *m, vram_cell x)
 {
@@ -105,8 +110,8 @@ static vram_cell experts(const mega *m, vram_cell x)
     vram_cell router = vram_op_cast(m->t, vram_op_resized(m->t, x, wide(m, VRAM_SYMBOL_EXPERTS, (double)f->experts), true, VRAM_WHAT_EXPERT_ORDER), 4, VRAM_WHAT_EXPERT_ORDER);
     vram_cell weights = vram_op_softmax(m->t, router, VRAM_WHAT_EXPERT_ORDER);
     vram_cell permuted = vram_op_resized(m->t, x, chosen, false, VRAM_WHAT_EXPERT_ACTIVATIONS);
-    vram_cell y = vram_op_resized(m->t, mlp(m, permuted, (double)f->expert_width, ranks, k, chosen, chosen), m->stream, true, VRAM_WHAT_MLP_OUTPUT);
-    if (f->shared_width > 0) y = vram_op_add(m->t, y, mlp(m, x, (double)f->shared_width, m->ranks, 1, m->full, m->stream), VRAM_WHAT_MLP_OUTPUT);
+    vram_cell y = vram_op_resized(m->t, mlp(m, permuted, (double)f->expert_width, ranks, k, true, chosen, chosen), m->stream, false, VRAM_WHAT_MLP_OUTPUT);
+    if (f->shared_width > 0) y = vram_op_add(m->t, y, mlp(m, x, (double)f->shared_width, m->ranks, 1, false, m->full, m->stream), VRAM_WHAT_MLP_OUTPUT);
     vram_tape_hold(m->t, weights);
     return y;
 }
@@ -126,7 +131,7 @@ void vram_megatron_layer(const vram_pass *pass, int kind, vram_tape *t)
     vram_cell x = vram_tape_input(t, m.stream, 2, VRAM_WHAT_HIDDEN_STATES, true);
     vram_cell middle = add(&m, x, attention(&m, norm(&m, x)));
     vram_cell second = norm(&m, middle);
-    vram_cell out = m.layer->ffn.experts > 0 ? experts(&m, second) : mlp(&m, second, (double)m.layer->ffn.width, m.ranks, 1, m.full, m.stream);
+    vram_cell out = m.layer->ffn.experts > 0 ? experts(&m, second) : mlp(&m, second, (double)m.layer->ffn.width, m.ranks, 1, false, m.full, m.stream);
     finish(&m, add(&m, middle, out));
 }
 
@@ -141,21 +146,34 @@ void vram_megatron_head(const vram_pass *pass, vram_tape *t)
     vram_cell labels = vram_tape_outside(t, m.rows, 8, VRAM_WHAT_LABELS);
     vram_cell wide_logits = vram_op_cast(t, logits, 4, VRAM_WHAT_LOGITS_FP32);
     t->cell[wide_logits].component = VRAM_COMPONENT_LOGITS;
-    bool own = pass->scenario->parallel.engine == VRAM_PARALLEL_ENGINE_MEGATRON || strcmp(pass->model->model_type, "megatron") == 0;
-    if (own) vram_op_cross_entropy_over(t, wide_logits, labels);
+    if (is_own(pass)) vram_op_cross_entropy_over(t, wide_logits, labels);
     else vram_op_cross_entropy(t, wide_logits, labels); /* PyTorch's, of divided logits (loss_parallel) */
     vram_tape_hold(t, logits);
     finish(&m, VRAM_NO_CELL);
 }
 
-/* cuBLAS's workspaces, one for forward and one for autograd's thread, kept from the first product on by the PyTorch that Megatron's logs are
- * from. Source: aten/src/ATen/cuda/CublasHandlePool.cpp (parseChosenWorkspaceSize: 32 MiB on Hopper, else 2 x 4 MiB + 8 x 16 KiB). And
- * Transformer Engine's own (transformer_engine/pytorch/module/base.py, get_cublas_workspace_size_bytes: 32 MiB on Hopper, else 4 MiB). */
-void vram_megatron_shared(const vram_pass *pass, vram_role role, vram_report *report)
+/* What its data loader sends beside the tokens: a mask of a byte for each query and key of every sequence, whatever the attention's kernel; labels,
+ * positions, the loss's mask. Source: megatron/core/utils.py, get_batch_on_this_tp_rank; create_attention_mask_in_dataloader is the default. */
+static void add_batch(const vram_pass *pass, vram_role role, unsigned phases, vram_report *report)
 {
+    double tokens = vram_ceil_div(pass->tokens, (double)pass->scenario->parallel.context);
+    vram_entry *mask = vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_CAUSAL_MASK, VRAM_MODELLED, VRAM_SOURCE_MEGATRON, phases);
+    vram_times(vram_times(vram_times(mask, VRAM_SYMBOL_MICRO_BATCH, pass->batch), VRAM_SYMBOL_SEQUENCE, tokens), VRAM_SYMBOL_KEYS, pass->tokens);
+    vram_entry *labels = vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_LABELS, VRAM_MODELLED, VRAM_SOURCE_MEGATRON, phases);
+    vram_times(vram_times(vram_times(labels, VRAM_SYMBOL_MICRO_BATCH, pass->batch), VRAM_SYMBOL_SEQUENCE, tokens), VRAM_SYMBOL_BYTES, 8 + 8 + 4);
+}
+
+/* cuBLAS's workspaces, one for forward and one for autograd's thread, kept from the first product on by the PyTorch that Megatron's logs are
+ * from. Source: aten/src/ATen/cuda/CublasHandlePool.cpp (parseChosenWorkspaceSize: 32 MiB on Hopper, else 2 x 4 MiB + 8 x 16 KiB). Attention
+ * written out is taken where runs have to be repeatable to the bit, and these set CUBLAS_WORKSPACE_CONFIG=:4096:8, 8 x 4 MiB on any card
+ * (docs/user-guide/deterministic-training.md). And Transformer Engine's own (transformer_engine/pytorch/module/base.py,
+ * get_cublas_workspace_size_bytes: 32 MiB on Hopper, else 4 MiB). */
+void vram_megatron_shared(const vram_pass *pass, vram_role role, unsigned phases, vram_report *report)
+{
+    bool hopper = pass->scenario->gpu.compute_capability >= 9, own = is_own(pass), repeatable = own && pass->scenario->training.attention == VRAM_ATTENTION_EAGER;
     vram_entry *e = vram_add(report, role, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_CUBLAS_WORKSPACE, VRAM_MODELLED, VRAM_SOURCE_MEGATRON, report->phases);
-    bool hopper = pass->scenario->gpu.compute_capability >= 9;
-    vram_times(vram_times(e, VRAM_SYMBOL_COPIES, 2), VRAM_SYMBOL_BYTES, hopper ? 33554432 : 8519680);
+    vram_times(vram_times(e, VRAM_SYMBOL_COPIES, 2), VRAM_SYMBOL_BYTES, hopper || repeatable ? 33554432 : 8519680);
     vram_entry *engine = vram_add(report, role, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_CUBLAS_WORKSPACE, VRAM_MODELLED, VRAM_SOURCE_MEGATRON, report->phases);
     vram_times(engine, VRAM_SYMBOL_BYTES, hopper ? 33554432 : 4194304);
+    if (own) add_batch(pass, role, phases, report);
 }
