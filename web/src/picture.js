@@ -16,6 +16,7 @@ const BAR = 72;
 const KEPT = 28;
 const HEAD = { size: 23, weight: 650, wider: 1.14 }; // bold type is wider
 const COLUMNS = 2; // of the legend
+const CODED = 1.3; // addresses are full of capitals and signs, which are wider
 const LEAST = 0.0001; // a smaller part of the peak is not told exactly
 const LIGHT = { paper: '#fbfaf7', sheet: '#ffffff', ink: '#1c1b19', quiet: '#54514b', rule: '#e3e0d8', strong: '#8f8b82', taken: '#b9b6af' };
 const FONT = 'system-ui, -apple-system, Segoe UI, PingFang SC, Noto Sans SC, Noto Sans CJK SC, Microsoft YaHei, sans-serif';
@@ -96,7 +97,7 @@ export const subject = (report, presets) => {
 
 // Top: whose memory, and the sentence. -> {y, parts}
 function headOf({ report, presets, unit }) {
-  const parts = [write(subject(report, presets), MARGIN, MARGIN + 12, { 'font-size': 14, fill: LIGHT.quiet })];
+  const parts = [write(linesOf(subject(report, presets), 14 * CODED, WIDE, 1)[0], MARGIN, MARGIN + 12, { 'font-size': 14, fill: LIGHT.quiet })];
   let y = MARGIN + 18;
   for (const line of linesOf(sentenceText(report, presets, unit), HEAD.size * HEAD.wider, WIDE)) parts.push(write(line, MARGIN, (y += 30), { 'font-size': HEAD.size, 'font-weight': HEAD.weight }));
   return { y, parts };
@@ -135,7 +136,7 @@ function legendOf({ report, unit, lists }, top, hatches) {
 
 function footOf(address, top) {
   let y = top;
-  const lines = linesOf(address, 12, WIDE, 3).map((line) => write(line, MARGIN, (y += 17), { 'font-size': 12, fill: LIGHT.quiet }));
+  const lines = linesOf(address, 12 * CODED, WIDE, 3).map((line) => write(line, MARGIN, (y += 17), { 'font-size': 12, fill: LIGHT.quiet }));
   return { y, parts: [tag('path', { d: `M${MARGIN} ${top}H${WIDTH - MARGIN}`, stroke: LIGHT.rule }), /^https?:/.test(address) ? tag('a', { href: address }, lines) : lines] };
 }
 
