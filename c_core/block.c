@@ -14,6 +14,13 @@ static const style STYLES[] = {
     {.type = "olmo2", .norm = NORM_OLMO},
     {.type = "olmo3", .norm = NORM_OLMO},
     {.type = "gpt_oss", .norm = NORM_OLMO, .turn = TURN_HALVES, .clamped_experts = true},
+    {.type = "llama4", .turn = TURN_COMPLEX, .unnamed_norm = true, .norm_after_turn = true, .every_expert = true, .act_second = true},
+    {.type = "llama4_text", .turn = TURN_COMPLEX, .unnamed_norm = true, .norm_after_turn = true, .every_expert = true, .act_second = true},
+    {.type = "nanochat", .act = ACT_RELU_SQUARED, .capped_logits = true, .unnamed_norm = true, .norm_after_turn = true, .embedding_norm = true},
+    {.type = "jais2", .act = ACT_RELU_SQUARED},
+    {.type = "arcee", .act = ACT_RELU_SQUARED},
+    {.type = "nemotron", .act = ACT_RELU_SQUARED, .turn = TURN_JOINED},
+    {.type = "nemotron_h", .act = ACT_RELU_SQUARED},
     {.type = "granite", .scaled_embedding = true, .scaled_residual = true, .scaled_logits = true},
     {.type = "granitemoehybrid", .scaled_embedding = true, .scaled_residual = true, .scaled_logits = true},
     {.type = "granitemoeshared", .scaled_embedding = true, .scaled_residual = true, .scaled_logits = true},
@@ -81,11 +88,27 @@ static vram_cell normalised(const block *b, vram_cell x, vram_size rows, vram_ce
 
 static bool fused_kernels(const block *b) { return b->pass->scenario->training.kernels == VRAM_KERNELS_FUSED; }
 
-static vram_cell rms_norm(const block *b, vram_cell x, vram_size rows, double width)
+/* Llama 4, nanochat: norm(x.float()).type_as(x), then times the weight if there is one (width: 0) */
+static vram_cell unnamed_rms_norm(const block *b, vram_cell x, vram_size rows, double width)
+{
+    vram_tape *t = b->t;
+    vram_cell mean, in = vram_op_cast(t, x, 4, VRAM_WHAT_NORM_INPUT), y = vram_op_cast(t, normalised(b, in, rows, &mean), vram_width(t, x), VRAM_WHAT_NORM_OUTPUT);
+    vram_tape_hold(t, in);
+    if (width > 0) {
+        vram_cell output = y;
+        y = vram_op_mul_weight(t, vector(b, width), output, VRAM_WHAT_NORM_OUTPUT);
+        vram_tape_hold(t, output);
+    }
+    vram_tape_hold(t, x);
+    return y;
+}
+
+static vram_cell rms_norm(const block *b, vram_cell x, vram_size rows, double width, bool weighted)
 {
     vram_tape *t = b->t;
     if (fused_kernels(b)) return vram_op_fused_norm(t, x, vector(b, width), rows, b->style.norm == NORM_LLAMA, VRAM_WHAT_NORM_OUTPUT);
     int narrow = vram_width(t, x);
+    if (b->style.unnamed_norm) return unnamed_rms_norm(b, x, rows, weighted ? width : 0);
     vram_cell mean, y, in = vram_op_cast(t, x, 4, VRAM_WHAT_NORM_INPUT), normed = normalised(b, in, rows, &mean), weight = vector(b, width);
     switch (b->style.norm) {
     case NORM_GEMMA:
@@ -122,7 +145,7 @@ static vram_cell norm_of(const block *b, vram_cell x, vram_size rows, double wid
     if (b->style.written_norm && !fused_kernels(b)) return written_layer_norm(b, x, rows, width);
     vram_norm_type type = b->pass->model->norm;
     bool layer = type == VRAM_NORM_LAYER || type == VRAM_NORM_LAYER_BIAS || type == VRAM_NORM_LAYER_BARE;
-    if (!layer) return rms_norm(b, x, rows, width);
+    if (!layer) return rms_norm(b, x, rows, width, type != VRAM_NORM_RMS_BARE);
     vram_cell weight = type == VRAM_NORM_LAYER_BARE ? VRAM_NO_CELL : vector(b, width), bias = type == VRAM_NORM_LAYER_BIAS ? vector(b, width) : VRAM_NO_CELL;
     return vram_op_layer_norm(b->t, x, weight, bias, rows, VRAM_WHAT_NORM_OUTPUT);
 }
@@ -433,7 +456,7 @@ static void separate_qkv(const block *b, vram_cell x, vram_cell qkv[3], vram_cel
     vram_tape *t = b->t;
     double h = (double)b->pass->model->hidden, heads = (double)a->heads, kv = (double)a->kv_heads, d = (double)a->head_dim, v = (double)a->v_head_dim;
     bool ordered = (b->pass->model->position == VRAM_POSITION_ROTARY && !fused_kernels(b)) || b->pass->scenario->training.attention == VRAM_ATTENTION_EAGER;
-    bool each = a->qk_norm != VRAM_QK_NORM_NONE && a->qk_norm != VRAM_QK_NORM_WIDTH, width = a->qk_norm == VRAM_QK_NORM_WIDTH;
+    bool each = a->qk_norm != VRAM_QK_NORM_NONE && a->qk_norm != VRAM_QK_NORM_WIDTH && !b->style.norm_after_turn, width = a->qk_norm == VRAM_QK_NORM_WIDTH;
     vram_size kv_size = heads_wide(b, VRAM_SYMBOL_KV_HEADS, kv, d);
     for (int i = 0; i < 2; i++) {
         double of = i ? kv : heads, twice = i == 0 && a->output_gate ? 2 : 1;
@@ -506,6 +529,7 @@ static vram_cell latent_attention(const block *b, vram_cell x, vram_cell *weight
 static vram_cell rotate(const block *b, vram_cell x, double heads, double head_dim, vram_what what)
 {
     if (b->style.turn == TURN_JOINED) return rotary_joined(b, x, heads, head_dim, rotary_part(b), what);
+    if (b->style.turn == TURN_COMPLEX && !fused_kernels(b)) return vram_op_cast(b->t, vram_op_constant(b->t, vram_op_cast(b->t, x, 4, VRAM_WHAT_ROTARY), 4, VRAM_WHAT_ROTARY), vram_width(b->t, x), what);
     if (b->style.turn == TURN_HALVES && !fused_kernels(b)) return rotary_halves(b, x, heads, head_dim, what);
     return rotary(b, x, heads, head_dim, what);
 }
@@ -523,6 +547,8 @@ static vram_cell attention(const block *b, vram_cell x, vram_cell *weights)
     else separate_qkv(b, x, qkv, &gate);
     for (int i = 0; i < 2; i++)
         turned[i] = rotates ? rotate(b, qkv[i], heads[i], d, whats[i]) : qkv[i];
+    for (int i = 0; i < 2 && b->style.norm_after_turn && a->qk_norm != VRAM_QK_NORM_NONE; i++)
+        turned[i] = unnamed_rms_norm(b, turned[i], SIZE(b, ROWS(b), {VRAM_SYMBOL_HEADS, heads[i]}), 0);
     for (int i = 0; i < 2; i++) vram_tape_hold(t, qkv[i]);
     vram_cell y = is_eager ? eager(b, turned[0], turned[1], qkv[2], weights) : sdpa(b, turned[0], turned[1], qkv[2], rotates && joined);
     if (gate >= 0) y = vram_op_mul(t, y, vram_op_unary(t, gate, false, true, 0, VRAM_WHAT_GATE), VRAM_WHAT_ATTENTION_OUTPUT);
@@ -551,6 +577,12 @@ static vram_cell new_gelu(const block *b, vram_cell x)
 static vram_cell activation(const block *b, vram_cell x)
 {
     if (b->style.act == ACT_NEW_GELU) return new_gelu(b, x);
+    if (b->style.act == ACT_RELU_SQUARED) {
+        vram_cell kept = vram_op_unary(b->t, x, false, true, 0, VRAM_WHAT_ACTIVATION), y = vram_op_unary(b->t, kept, true, false, 2, VRAM_WHAT_ACTIVATION);
+        vram_tape_hold(b->t, x);
+        vram_tape_hold(b->t, kept);
+        return y;
+    }
     bool output = b->style.act == ACT_RELU;
     return vram_op_unary(b->t, x, !output, output, 0, VRAM_WHAT_ACTIVATION);
 }
@@ -604,14 +636,15 @@ static vram_cell router(const block *b, vram_cell x)
     const vram_ffn *f = &b->layer->ffn;
     vram_tape *t = b->t;
     const char *name = or_else(b->pass->model->names.router, "gate");
-    static const char *const in_fp32[] = {"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe", "glm4_moe_lite", "glm_moe_dsa", "dots1", "kimi_k2", NULL};
+    static const char *const in_fp32[] = {"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe", "glm4_moe_lite", "glm_moe_dsa", "dots1", "kimi_k2", "kimi_linear", "longcat_flash", "axk1", "bailing_hybrid",
+                                          "exaone_moe", "hunyuan_v1_moe", "hy_v3", "mimo_v2_flash", "nemotron_h", "solar_open", NULL};
     vram_cell in = vram_model_is(b->pass->model, in_fp32) && !t->autocast ? vram_op_cast(t, x, 4, VRAM_WHAT_ROUTER_WEIGHTS) : x;
     vram_cell logits = linear(b, in, name, (double)f->experts, (double)b->pass->model->hidden, wide(b, VRAM_SYMBOL_EXPERTS, (double)f->experts), VRAM_WHAT_ROUTER_WEIGHTS);
     if (b->style.clamped_experts) return vram_op_softmax(t, vram_op_gather(t, logits, wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_cell all = vram_op_softmax(t, vram_op_cast(t, logits, 4, VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_cell top = vram_op_gather(t, all, wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_tape_hold(t, logits);
-    static const char *const narrow[] = {"qwen2_moe", "qwen3_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", "olmoe", "flex_olmo", "jamba", "ernie4_5_moe", "longcat_flash", "gpt_oss", NULL}; /* weights.to(the stream's type) */
+    static const char *const narrow[] = {"qwen2_moe", "qwen3_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", "olmoe", "flex_olmo", "jamba", "ernie4_5_moe", "gpt_oss", "cohere2_moe", NULL}; /* weights.to(the stream's type) */
     vram_cell share = vram_op_constant(t, top, 0, VRAM_WHAT_ROUTER_WEIGHTS);
     return vram_model_is(b->pass->model, narrow) ? vram_op_cast(t, share, vram_width(t, x), VRAM_WHAT_ROUTER_WEIGHTS) : share;
 }
@@ -701,11 +734,37 @@ static vram_cell experts(const block *b, vram_cell x)
     return y;
 }
 
+/* Llama4TextMoe: a copy of all tokens for each expert, times the router's sigmoid, which is 0 for all but the top k */
+static vram_cell every_expert(const block *b, vram_cell x)
+{
+    const vram_ffn *f = &b->layer->ffn;
+    const vram_names *n = &b->pass->model->names;
+    vram_tape *t = b->t;
+    double h = (double)b->pass->model->hidden, m = (double)f->expert_width;
+    vram_factor e = {VRAM_SYMBOL_EXPERTS, (double)f->experts};
+    vram_size inner = SIZE(b, ROWS(b), e, {VRAM_SYMBOL_INTERMEDIATE, m}), both_size = SIZE(b, ROWS(b), e, {VRAM_SYMBOL_WIDTH, 2 * m}), outer = SIZE(b, ROWS(b), e, {VRAM_SYMBOL_HIDDEN, h}), scores_size = SIZE(b, ROWS(b), e);
+    vram_cell logits = linear(b, x, or_else(n->router, "router"), (double)f->experts, h, scores_size, VRAM_WHAT_ROUTER_WEIGHTS), half[2], factors[4];
+    vram_cell top = vram_op_gather(t, logits, wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS);
+    vram_cell spread = vram_op_cast(t, vram_op_gather(t, top, scores_size, VRAM_WHAT_ROUTER_WEIGHTS), 4, VRAM_WHAT_ROUTER_WEIGHTS);
+    vram_cell scores = vram_op_cast(t, vram_op_unary(t, spread, false, true, 0, VRAM_WHAT_ROUTER_WEIGHTS), vram_width(t, x), VRAM_WHAT_ROUTER_WEIGHTS);
+    vram_cell in = vram_op_mul_rows(t, vram_op_repeat(t, x, outer, VRAM_WHAT_EXPERT_INPUTS), scores, VRAM_WHAT_EXPERT_INPUTS);
+    vram_cell first = expert_matrix(b, "gate_up_proj", 2 * m, h, factors), both = vram_op_matmul(t, in, first, both_size, VRAM_WHAT_GATE_UP);
+    vram_op_split(t, both, 2, (const vram_size[]){inner, inner}, half);
+    vram_cell second = expert_matrix(b, "down_proj", h, m, factors + 2), each = vram_op_matmul(t, gated(b, half[0], half[1]), second, outer, VRAM_WHAT_EXPERT_OUTPUTS);
+    vram_tape_hold(t, both);
+    vram_cell shared = dense(b, x, (double)f->shared_width, f->shared_fused, or_else(n->shared_gate_up, "gate_up_proj"), or_else(n->shared_down, "down_proj"));
+    vram_cell y = vram_op_add(t, shared, vram_op_sum(t, each, b->hidden, VRAM_WHAT_EXPERT_OUTPUTS), VRAM_WHAT_MLP_OUTPUT);
+    const vram_cell names[] = {x, logits, scores, in, each, first, second, factors[0], factors[1], factors[2], factors[3]};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) vram_tape_hold(t, names[i]);
+    return y;
+}
+
 static vram_cell mlp(const block *b, vram_cell x)
 {
     const vram_ffn *f = &b->layer->ffn;
     const vram_names *n = &b->pass->model->names;
     vram_cell y = VRAM_NO_CELL;
+    if (f->experts > 0 && b->style.every_expert) return every_expert(b, x);
     if (f->experts > 0) y = experts(b, x);
     else y = dense(b, x, (double)f->width, f->fused_gate_up, or_else(n->gate_up, "gate_up_proj"), or_else(n->down, "down_proj"));
     if (f->experts > 0 && f->shared_width > 0) {
@@ -768,6 +827,10 @@ void vram_block_embedding(const vram_pass *pass, vram_tape *t)
     int width = pass->plain_width;
     vram_cell words = vram_op_embedding(t, table_of(&b, VRAM_SYMBOL_VOCABULARY, (double)pass->model->vocab), b.hidden, width, VRAM_WHAT_HIDDEN_STATES), y = words;
     if (b.style.scaled_embedding) y = vram_op_constant(t, y, 0, VRAM_WHAT_HIDDEN_STATES);
+    if (b.style.embedding_norm) {
+        y = norm(&b, y);
+        vram_tape_hold(t, words);
+    }
     if (pass->model->position == VRAM_POSITION_LEARNED) {
         vram_size places = SIZE(&b, {VRAM_SYMBOL_SEQUENCE, pass->tokens}, {VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden});
         vram_cell position = vram_op_embedding(t, table_of(&b, VRAM_SYMBOL_ROWS, (double)pass->model->position_rows), places, width, VRAM_WHAT_HIDDEN_STATES);

@@ -308,7 +308,7 @@ static int state_mixer(stage *s, const vram_model *m, const vram_layer *l)
 static double activation_copies(const vram_model *m)
 {
     static const struct { const char *type; double copies; } written_out[] = {
-        {"gpt2", 4}, {"gptj", 4}, {"phi", 4}, {"codegen", 4}, {"nemotron", 3}, {"nemotron_h", 3}, {"arcee", 3}, {"apertus", 5.5},
+        {"gpt2", 4}, {"gptj", 4}, {"phi", 4}, {"codegen", 4}, {"nemotron", 3}, {"nemotron_h", 3}, {"arcee", 3}, {"jais2", 3}, {"nanochat", 3}, {"apertus", 5.5},
     };
     for (size_t i = 0; i < sizeof written_out / sizeof *written_out; i++)
         if (strcmp(m->model_type, written_out[i].type) == 0) return written_out[i].copies;
@@ -346,12 +346,12 @@ static int dense_mlp(stage *s, const vram_model *m, const vram_ffn *f, double wi
     return out;
 }
 
+/* Do the router's weights stay fp32, and so what they weigh? */
 static bool weighs_in_fp32(const vram_model *m)
 {
-    static const char *const types[] = {"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe", "glm4_moe_lite", "kimi_k2", "longcat_flash"};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(m->model_type, types[i]) == 0) return true;
-    return false;
+    static const char *const types[] = {"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe", "glm4_moe_lite", "glm_moe_dsa", "kimi_k2", "kimi_linear", "longcat_flash", "dots1", "axk1", "solar_open",
+                                        "exaone_moe", "hunyuan_v1_moe", "hy_v3", "minimax_m2", "minimax_m3_vl_text", "afmoe", "mimo_v2_flash", "bailing_hybrid", "nemotron_h", NULL};
+    return vram_model_is(m, types);
 }
 
 /* grouped_mm: each token's row copied for each of its experts, both products, the weighted result, and it again in the tokens' order. */
@@ -381,7 +381,7 @@ static int experts(stage *s, const vram_model *m, const vram_ffn *f)
 static int feed_forward(stage *s, const vram_model *m, const vram_ffn *f)
 {
     if (f->type == VRAM_FFN_NONE) return make(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
-    static const char *const shared_first[] = {"qwen2_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", NULL};
+    static const char *const shared_first[] = {"qwen2_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", "hunyuan_v1_moe", NULL};
     int out = -1, early = f->experts > 0 && f->shared_width > 0 && vram_model_is(m, shared_first) ? dense_mlp(s, m, f, (double)f->shared_width) : -1;
     if (f->experts > 0) out = experts(s, m, f);
     if (early >= 0) {

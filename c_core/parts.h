@@ -6,9 +6,9 @@
 
 /* How a family writes what all have: a row each, below */
 typedef enum { NORM_LLAMA, NORM_GEMMA, NORM_OLMO } norm_style;      /* weight * x.to(type); (x * (1 + weight)).to(type); (weight * x).to(type) */
-typedef enum { ACT_KERNEL, ACT_RELU, ACT_NEW_GELU } act_style;      /* one kernel that saves its input; one that saves its output; written out in PyTorch */
+typedef enum { ACT_KERNEL, ACT_RELU, ACT_NEW_GELU, ACT_RELU_SQUARED } act_style; /* one kernel that saves its input; one that saves its output; written out in PyTorch */
 typedef enum { QKV_SLICED, QKV_CHUNKED, QKV_SPLIT } qkv_style;      /* of one fused projection */
-typedef enum { TURN_WHOLE, TURN_JOINED, TURN_HALVES } turn_style;   /* rotary on all of a head; on a part, joined with the rest; on two halves, joined */
+typedef enum { TURN_WHOLE, TURN_JOINED, TURN_HALVES, TURN_COMPLEX } turn_style; /* rotary on all of a head; on a part, joined with the rest; on two halves, joined; as complex numbers in fp32 */
 
 typedef struct {
     const char *type;
@@ -23,6 +23,10 @@ typedef struct {
     bool written_norm;         /* LayerNorm operation by operation (Cohere) */
     bool wide_rotary;          /* in fp32 (Cohere) */
     bool two_norms;            /* parallel blocks with a norm each (GPT-NeoX) */
+    bool unnamed_norm;         /* an RMS norm in one expression: its parts have no names */
+    bool norm_after_turn;      /* of queries and keys */
+    bool embedding_norm;       /* over the embeddings, too */
+    bool every_expert;         /* computes every token, scaled by its share (Llama 4) */
     bool clamped_experts;      /* gate and up interleaved and clamped, with a bias for each expert (gpt-oss) */
 } style;
 
