@@ -644,7 +644,7 @@ static vram_cell router(const block *b, vram_cell x)
     vram_cell all = vram_op_softmax(t, vram_op_cast(t, logits, 4, VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_cell top = vram_op_gather(t, all, wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_tape_hold(t, logits);
-    static const char *const narrow[] = {"qwen2_moe", "qwen3_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", "olmoe", "flex_olmo", "jamba", "ernie4_5_moe", "gpt_oss", "cohere2_moe", NULL}; /* weights.to(the stream's type) */
+    static const char *const narrow[] = {"qwen2_moe", "qwen3_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", "olmoe", "flex_olmo", "jamba", "ernie4_5_moe", "gpt_oss", "cohere2_moe", "lfm2_moe", NULL}; /* weights.to(the stream's type) */
     vram_cell share = vram_op_constant(t, top, 0, VRAM_WHAT_ROUTER_WEIGHTS);
     return vram_model_is(b->pass->model, narrow) ? vram_op_cast(t, share, vram_width(t, x), VRAM_WHAT_ROUTER_WEIGHTS) : share;
 }
