@@ -378,8 +378,30 @@ static int experts(stage *s, const vram_model *m, const vram_ffn *f)
     return out;
 }
 
+/* Llama4TextMoe: every token for every expert, scaled before; the shared expert while inputs and outputs of all stand */
+static int every_expert(stage *s, const vram_model *m, const vram_ffn *f)
+{
+    double e = (double)f->experts, h = (double)m->hidden, w = vram_ceil_div((double)f->expert_width, s->ranks);
+    vram_what what = VRAM_WHAT_EXPERT_ACTIVATIONS;
+    int copies = make(s, what, e * h), in = make(s, what, e * h);
+    drop(s, copies);
+    int both = make(s, what, 2 * e * w), active = make(s, what, e * w), product = make(s, what, e * w);
+    drop(s, active);
+    int each = make(s, what, e * h);
+    drop(s, make_of(s, VRAM_WHAT_CUBLAS_WORKSPACE, 1, 0, CUBLAS_WORKSPACE, 1));
+    drop(s, product);
+    drop(s, both);
+    int out = dense_mlp(s, m, f, (double)f->shared_width);
+    drop(s, make(s, VRAM_WHAT_HIDDEN_STATES, h));
+    drop(s, each);
+    drop(s, in);
+    return out;
+}
+
 static int feed_forward(stage *s, const vram_model *m, const vram_ffn *f)
 {
+    static const char *const every[] = {"llama4", "llama4_text", NULL};
+    if (f->experts > 0 && vram_model_is(m, every)) return every_expert(s, m, f);
     if (f->type == VRAM_FFN_NONE) return make(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
     static const char *const shared_first[] = {"qwen2_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", "hunyuan_v1_moe", NULL};
     int out = -1, early = f->experts > 0 && f->shared_width > 0 && vram_model_is(m, shared_first) ? dense_mlp(s, m, f, (double)f->shared_width) : -1;
