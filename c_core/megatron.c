@@ -152,15 +152,17 @@ void vram_megatron_head(const vram_pass *pass, vram_tape *t)
     finish(&m, VRAM_NO_CELL);
 }
 
-/* What its data loader sends beside the tokens: a mask of a byte for each query and key of every sequence, whatever the attention's kernel; labels,
- * positions, the loss's mask. Source: megatron/core/utils.py, get_batch_on_this_tp_rank; create_attention_mask_in_dataloader is the default. */
+/* What its data loader sends beside the tokens: labels, positions, the loss's mask, and for attention written out a mask of a byte for each query and
+ * key of every sequence. Source: megatron/core/utils.py, get_batch_on_this_tp_rank. The mask is made by default, but recipes with a fused kernel, which
+ * does not read it, leave it out (examples/llama, examples/gptoss: --no-create-attention-mask-in-dataloader). */
 static void add_batch(const vram_pass *pass, vram_role role, unsigned phases, vram_report *report)
 {
     double tokens = vram_ceil_div(pass->tokens, (double)pass->scenario->parallel.context);
-    vram_entry *mask = vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_CAUSAL_MASK, VRAM_MODELLED, VRAM_SOURCE_MEGATRON, phases);
-    vram_times(vram_times(vram_times(mask, VRAM_SYMBOL_MICRO_BATCH, pass->batch), VRAM_SYMBOL_SEQUENCE, tokens), VRAM_SYMBOL_KEYS, pass->tokens);
     vram_entry *labels = vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_LABELS, VRAM_MODELLED, VRAM_SOURCE_MEGATRON, phases);
     vram_times(vram_times(vram_times(labels, VRAM_SYMBOL_MICRO_BATCH, pass->batch), VRAM_SYMBOL_SEQUENCE, tokens), VRAM_SYMBOL_BYTES, 8 + 8 + 4);
+    if (pass->scenario->training.attention != VRAM_ATTENTION_EAGER) return;
+    vram_entry *mask = vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_CAUSAL_MASK, VRAM_MODELLED, VRAM_SOURCE_MEGATRON, phases);
+    vram_times(vram_times(vram_times(mask, VRAM_SYMBOL_MICRO_BATCH, pass->batch), VRAM_SYMBOL_SEQUENCE, tokens), VRAM_SYMBOL_KEYS, pass->tokens);
 }
 
 /* cuBLAS's workspaces, one for forward and one for autograd's thread, kept from the first product on by the PyTorch that Megatron's logs are
