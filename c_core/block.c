@@ -154,17 +154,18 @@ static vram_cell norm(const block *b, vram_cell x) { return norm_of(b, x, b->row
 
 /* -------------------------------------------------------------------------------------------------------- linear layers -- */
 
-static const vram_tensor *row_of(const block *b, const char *name, bool bias)
+/* stacked: the experts' matrix, not that of a shared expert which has the same name */
+static const vram_tensor *row_of(const block *b, const char *name, bool bias, bool stacked)
 {
     const vram_model *m = b->pass->model;
     for (int i = 0; i < m->tensors; i++)
-        if (m->tensor[i].kind == b->kind && m->tensor[i].bias == bias && (bias || m->tensor[i].columns > 1) && strcmp(m->tensor[i].name, name) == 0) return &m->tensor[i];
+        if (m->tensor[i].kind == b->kind && m->tensor[i].bias == bias && m->tensor[i].stacked == stacked && (bias || m->tensor[i].columns > 1) && strcmp(m->tensor[i].name, name) == 0) return &m->tensor[i];
     return NULL;
 }
 
 static double adapter_rank(const block *b, const char *name)
 {
-    const vram_tensor *row = row_of(b, name, false);
+    const vram_tensor *row = row_of(b, name, false, false);
     return b->pass->lora && row != NULL ? vram_lora_rank(b->pass->scenario, b->pass->model, row) : 0;
 }
 
@@ -267,10 +268,10 @@ static vram_cell linear_4bit(const block *b, vram_cell x, const layer_shape *l, 
 static vram_cell linear(const block *b, vram_cell x, const char *name, double rows, double columns, vram_size out, vram_what what)
 {
     const layer_shape l = {name, rows, columns, out, what};
-    const vram_tensor *row = row_of(b, name, false);
+    const vram_tensor *row = row_of(b, name, false, false);
     double rank = adapter_rank(b, name);
     if (b->pass->four_bit && row != NULL && row->linear) return linear_4bit(b, x, &l, rank);
-    vram_cell bias = row_of(b, name, true) != NULL ? vector(b, rows) : VRAM_NO_CELL;
+    vram_cell bias = row_of(b, name, true, false) != NULL ? vector(b, rows) : VRAM_NO_CELL;
     vram_cell y = vram_op_linear(b->t, x, matrix(b, rows, columns, b->pass->width, !b->pass->lora), bias, out, what);
     return with_adapter(b, x, y, &l, rank);
 }
@@ -654,8 +655,8 @@ static vram_cell expert_matrix(const block *b, const char *name, double rows, do
 {
     factors[0] = factors[1] = VRAM_NO_CELL;
     vram_factor e = {VRAM_SYMBOL_EXPERTS, (double)b->layer->ffn.experts};
-    const vram_tensor *row = row_of(b, name, false);
-    double rank = b->pass->lora && row != NULL && row->stacked ? vram_lora_rank(b->pass->scenario, b->pass->model, row) : 0;
+    const vram_tensor *row = row_of(b, name, false, true);
+    double rank = b->pass->lora && row != NULL ? vram_lora_rank(b->pass->scenario, b->pass->model, row) : 0;
     int width = (int)vram_format_bytes(b->pass->scenario->lora.dtype);
     if (rank > 0) {
         vram_cell left = vram_tape_parameter(b->t, SIZE(b, e, {VRAM_SYMBOL_WIDTH, rows}, {VRAM_SYMBOL_RANK, rank}), width, b->pass->gradients);
