@@ -65,6 +65,7 @@ static void print_id(const char *id, int width)
 {
     int n = 0;
     for (; id[n]; n++) putchar(id[n] == '_' ? ' ' : id[n]);
+    if (width > 0 && n >= width) putchar(' ');
     for (; n < width; n++) putchar(' ');
 }
 
@@ -109,9 +110,9 @@ static void print_phases(const vram_report *r)
 
 static void print_fits(const vram_report *r)
 {
-    printf("\n%-24s %12s  verdict  GPUs needed\n", "GPU", "usable");
+    printf("\n%-24s %12s %12s  verdict  GPUs needed\n", "GPU", "needs", "of");
     for (int i = 0; i < r->fits; i++)
-        printf("%-24s %9.2f GB  %-7s  %lld\n", r->fit[i].gpu, r->fit[i].usable_bytes / 1e9, vram_name(VRAM_LIST_VERDICT, (int)r->fit[i].verdict), (long long)r->fit[i].gpus_needed);
+        printf("%-24s %9.2f GB %9.2f GB  %-7s  %lld\n", r->fit[i].gpu, r->fit[i].needed_bytes / 1e9, (r->fit[i].needed_bytes + r->fit[i].headroom_bytes) / 1e9, vram_name(VRAM_LIST_VERDICT, (int)r->fit[i].verdict), (long long)r->fit[i].gpus_needed);
 }
 
 static void print_notes(const vram_report *r)

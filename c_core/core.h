@@ -256,6 +256,9 @@ void vram_rl(const vram_scenario *scenario, vram_report *report);
 /* ---- log.c ---- */
 void vram_logs(const vram_scenario *scenario, vram_report *report);                 /* lines to check by, once the sums are made */
 
+/* ---- scenario.c ---- */
+double vram_gpus_of_degrees(const vram_scenario *scenario);                         /* that the degrees of parallelism take */
+
 /* ---- gpu.c ---- */
 void vram_gpu_overheads(const vram_scenario *scenario, vram_report *report);        /* context and fragmentation entries, when overheads are on */
 void vram_gpu_fits(const vram_scenario *scenario, const vram_gpu *gpus, int count, vram_report *report);

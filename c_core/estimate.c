@@ -13,6 +13,36 @@ static void counts(const vram_scenario *s, vram_report *report)
         report->params_trainable = s->training.method == VRAM_METHOD_LORA ? vram_lora_params(s, &s->model) : report->params_total - vram_params_buffers(&s->model);
 }
 
+static double most_heads(const vram_model *m)
+{
+    double most = 0;
+    for (int i = 0; i < m->kinds; i++)
+        if (m->kind[i].attention.type != VRAM_MIXER_NONE) most = vram_max(most, (double)m->kind[i].attention.heads);
+    return most;
+}
+
+static bool llama_lacks(const vram_model *m)
+{
+    for (int i = 0; i < m->kinds; i++)
+        if (m->kind[i].state.type == VRAM_STATE_KDA || m->kind[i].state.type == VRAM_STATE_LIGHTNING || m->kind[i].state.type == VRAM_STATE_RGLRU) return true;
+    return false;
+}
+
+/* What an engine would refuse, or reads otherwise than it was said */
+static void served(const vram_scenario *s, vram_report *report)
+{
+    bool pool = s->engine == VRAM_ENGINE_VLLM || s->engine == VRAM_ENGINE_SGLANG;
+    double heads = most_heads(&s->model), ranks = (double)s->parallel.tensor, width = vram_format_bytes(s->weights);
+    if (pool && heads > 0 && heads != ranks * vram_floor_div(heads, ranks)) vram_note_add(report, VRAM_NOTE_HEADS_NOT_DIVISIBLE, "parallel.tensor", 2, (const double[]){heads, ranks});
+    if (pool && s->gpu.apple) vram_note_add(report, VRAM_NOTE_ENGINE_NOT_ON_CARD, "engine", 0, NULL);
+    if (pool && report->max_context >= 0 && report->max_context < (double)s->context)
+        vram_note_add(report, VRAM_NOTE_POOL_BELOW_CONTEXT, "context", 2, (const double[]){report->max_context, (double)s->context});
+    if (s->engine == VRAM_ENGINE_TRANSFORMERS && vram_format_bytes(s->kv_cache) != vram_compute_bytes(s)) vram_note_add(report, VRAM_NOTE_NOT_READ, "kv_cache", 0, NULL);
+    if (s->engine == VRAM_ENGINE_LLAMA_CPP && llama_lacks(&s->model)) vram_note_add(report, VRAM_NOTE_NOT_MODELLED, "engine", 0, NULL);
+    if (s->model.native >= 0 && s->weights != VRAM_FORMAT_NATIVE && vram_format_get(s->weights)->scheme == VRAM_SCHEME_NONE && width >= 2)
+        vram_note_add(report, VRAM_NOTE_NATIVE_WEIGHTS, "weights", 0, NULL);
+}
+
 static void remarks(const vram_scenario *s, vram_report *report)
 {
     int64_t tokens = s->task == VRAM_TASK_INFERENCE ? s->context : s->task == VRAM_TASK_RL ? s->rl.prompt + s->rl.response : s->training.sequence_length;
@@ -23,9 +53,9 @@ static void remarks(const vram_scenario *s, vram_report *report)
     if (s->task != VRAM_TASK_INFERENCE && s->training.method == VRAM_METHOD_LORA && report->params_trainable == 0)
         vram_note_add(report, VRAM_NOTE_LORA_TARGETS_NOTHING, "lora.targets", 0, NULL);
     if (s->task != VRAM_TASK_INFERENCE && !vram_is_megatron(s, &s->model)) vram_note_add(report, VRAM_NOTE_LIBRARY_VERSIONS, "", 4, (const double[]){2, 15, 5, 24});
-    int64_t product = s->parallel.data * s->parallel.tensor * s->parallel.pipeline * s->parallel.context;
-    if (s->gpus < product)
-        vram_note_add(report, VRAM_NOTE_GPUS_BELOW_PRODUCT, "gpus", 2, (const double[]){(double)s->gpus, (double)product});
+    double product = vram_gpus_of_degrees(s);
+    if ((double)s->gpus < product) vram_note_add(report, VRAM_NOTE_GPUS_BELOW_PRODUCT, "gpus", 2, (const double[]){(double)s->gpus, product});
+    if (s->task == VRAM_TASK_INFERENCE) served(s, report);
 }
 
 /* Settings of a training that are understood and change no entry, or not all they should: silence would be taken for "changes nothing". */

@@ -60,9 +60,12 @@ static void fit(const vram_scenario *s, const vram_gpu *gpu, double bytes, vram_
     demand d = demand_on(s, gpu, bytes, &report->pool);
     memcpy(f->gpu, gpu->id, sizeof f->gpu);
     f->usable_bytes = gpu->usable_bytes;
+    f->needed_bytes = d.bytes;
     f->headroom_bytes = d.room - d.bytes;
+    d.holds &= (double)s->gpus >= vram_gpus_of_degrees(s);
     f->verdict = !d.holds ? VRAM_VERDICT_NO : d.bytes > TIGHT * d.room ? VRAM_VERDICT_TIGHT : VRAM_VERDICT_FITS;
     f->gpus_needed = cards(s, &d, &report->pool);
+    if (f->gpus_needed > 0) f->gpus_needed = (int64_t)vram_max((double)f->gpus_needed, vram_gpus_of_degrees(s));
 }
 
 void vram_gpu_fits(const vram_scenario *s, const vram_gpu *gpus, int count, vram_report *report)

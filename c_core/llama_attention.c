@@ -78,7 +78,7 @@ static bool kernel_reads(vram_format format) { return strcmp(vram_format_get(for
 bool llama_has_kernel(const llama_batch *b, const vram_attention *a)
 {
     bool latent = a->type == VRAM_MIXER_MLA;
-    int64_t k = latent ? a->kv_lora_rank + a->qk_rope_head_dim : a->head_dim, v = latent ? a->kv_lora_rank : a->v_head_dim, share = latent ? a->heads : a->heads / a->kv_heads;
+    int64_t k = latent ? a->kv_lora_rank + a->qk_rope_head_dim : a->head_dim, v = latent ? a->kv_lora_rank : a->v_head_dim, share = latent || a->kv_heads <= 0 ? a->heads : a->heads / a->kv_heads;
     if (!kernel_reads(b->k_type) || !kernel_reads(b->v_type)) return false;
     switch (k) {
     case 40: case 64: case 72: case 80: case 96: case 112: case 128: case 256: return v == k;

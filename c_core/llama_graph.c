@@ -127,13 +127,16 @@ static int mixer(net *n, const vram_layer *l, int x)
     switch (s->type) {
     case VRAM_STATE_MAMBA1: return llama_mamba1(n, s, n->columns, x);
     case VRAM_STATE_SHORT_CONV: return llama_short_convolution(n, s, n->columns, x);
-    case VRAM_STATE_GATED_DELTA: return llama_gated_delta(n, s, x);
+    case VRAM_STATE_GATED_DELTA:
+    case VRAM_STATE_KDA: return llama_gated_delta(n, s, x); /* Kimi's differs in its gates: said in a note */
     case VRAM_STATE_MAMBA2: {
         mamba2_parts p = llama_mamba2_scan(n, s, n->columns, x);
         if (l->ffn.experts == 0) llama_read_ahead(n);
         return llama_mamba2_out(n, s, p);
     }
-    default: break;
+    case VRAM_STATE_LIGHTNING:
+    case VRAM_STATE_RGLRU: return V(multiply(n, multiply(n, x, (double)s->inner > 0 ? (double)s->inner : n->hidden), n->hidden)); /* no family of llama.cpp's: said in a note */
+    case VRAM_STATE_NONE: break;
     }
     int heads = llama_heads(n, &l->attention, x);
     if (l->ffn.experts == 0) llama_read_ahead(n);

@@ -44,12 +44,19 @@ static void rl_defaults(vram_scenario *s)
     set_count(&s->rl.forward_batch, ppo ? (s->rl.rollout_batch < 64 ? s->rl.rollout_batch : 64) : s->training.micro_batch); /* TRL's local_rollout_forward_batch_size */
 }
 
+/* Experts are divided over the ranks of data and tensor parallelism; when these are fewer, the others do nothing else. */
+double vram_gpus_of_degrees(const vram_scenario *s)
+{
+    double ranks = (double)s->parallel.data * (double)s->parallel.tensor * (double)s->parallel.context;
+    return vram_max(ranks, (double)s->parallel.expert) * (double)s->parallel.pipeline;
+}
+
 static void parallel_defaults(vram_scenario *s)
 {
     /* Servers spread experts over the ranks of the tensor-parallel group (and its replicas); Megatron over replicas, each expert cut as the rest is */
     bool server = s->task == VRAM_TASK_INFERENCE && (s->engine == VRAM_ENGINE_VLLM || s->engine == VRAM_ENGINE_SGLANG);
     set_count(&s->parallel.expert_tensor, !server ? s->parallel.tensor : s->parallel.tensor > s->parallel.expert ? s->parallel.tensor / s->parallel.expert : 1);
-    if (s->gpus == VRAM_UNSET) s->gpus = s->parallel.data * s->parallel.tensor * s->parallel.pipeline * s->parallel.context;
+    if (s->gpus == VRAM_UNSET) s->gpus = (int64_t)vram_gpus_of_degrees(s);
 }
 
 static int64_t most_experts(const vram_model *model)
@@ -88,6 +95,8 @@ static bool contradictions(const vram_scenario *s, vram_error *error)
         return conflict(error, "rl.reference", VRAM_LIST_ROLE_MODEL, VRAM_ROLE_MODEL_ADAPTER);
     if (s->task == VRAM_TASK_INFERENCE && s->engine == VRAM_ENGINE_LLAMA_CPP && (s->kv_cache == format("fp8") || s->kv_cache == format("int8")))
         return conflict(error, "kv_cache", VRAM_LIST_FORMAT, s->kv_cache); /* ggml has neither */
+    if (s->task == VRAM_TASK_INFERENCE && (s->engine == VRAM_ENGINE_VLLM || s->engine == VRAM_ENGINE_SGLANG) && vram_format_get(s->kv_cache)->block > 1)
+        return conflict(error, "kv_cache", VRAM_LIST_FORMAT, s->kv_cache); /* blocks with scales are ggml's */
     return true;
 }
 

@@ -172,6 +172,7 @@ static void count_mtp(const weigher *w, const vram_scenario *scenario, const vra
     if (layers == 0) return;
     for (int i = 0; i < model->tensors; i++)
         if (model->tensor[i].kind == model->layer_kind[model->layers - 1]) count(w, scenario, model, &model->tensor[i], experts, layers, c);
+    join.linear = false; /* a plain nn.Linear, whatever the layers are packed in (vLLM, models/deepseek_mtp.py) */
     count(w, scenario, model, &join, experts, layers, c);
     count(w, scenario, model, &norms, experts, layers, c);
 }

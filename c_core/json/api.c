@@ -154,7 +154,7 @@ static cJSON *option(vram_json *json, cJSON *tree, const char *path, const cJSON
         const vram_fit *fit = &json->report.fit[0];
         cJSON_AddItemToObject(row, "bytes", vram_json_whole(json->report.peak_bytes));
         cJSON_AddStringToObject(row, "phase", vram_name(VRAM_LIST_PHASE, (int)json->report.peak));
-        cJSON_AddItemToObject(row, "needed_bytes", vram_json_whole(fit->usable_bytes - fit->headroom_bytes));
+        cJSON_AddItemToObject(row, "needed_bytes", vram_json_whole(fit->needed_bytes));
         cJSON_AddStringToObject(row, "verdict", vram_name(VRAM_LIST_VERDICT, (int)fit->verdict));
         cJSON_AddNumberToObject(row, "gpus_needed", (double)fit->gpus_needed);
     } else {

@@ -156,7 +156,7 @@ static void run(search *q, tried *t)
     while (n > 0) vram_json_put_back(&swap[--n]);
     t->refused = !r;
     t->fits = r && r->fit[0].verdict != VRAM_VERDICT_NO;
-    t->needed = r ? r->fit[0].usable_bytes - r->fit[0].headroom_bytes : 0;
+    t->needed = r ? r->fit[0].needed_bytes : 0;
     t->peak = r ? r->peak_bytes : 0;
     t->phase = r ? (int)r->peak : 0;
 }

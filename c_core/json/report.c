@@ -82,6 +82,7 @@ static void add_fits(cJSON *tree, const vram_report *r)
         add_whole(row, "usable_bytes", r->fit[i].usable_bytes);
         add_name(row, "verdict", VRAM_LIST_VERDICT, (int)r->fit[i].verdict);
         add_whole(row, "gpus_needed", (double)r->fit[i].gpus_needed);
+        add_whole(row, "needed_bytes", r->fit[i].needed_bytes);
         add_whole(row, "headroom_bytes", r->fit[i].headroom_bytes);
         cJSON_AddItemToArray(array, row);
     }

@@ -35,7 +35,7 @@ static const field fields[] = {
     {"engine", ENUM, AT(engine), VRAM_LIST_ENGINE, NULL, 0, 0, VRAM_ENGINE_BARE, NULL, NULL, INFERS},
     {"context", INTEGER, AT(context), 0, NULL, 1, 16777216, 4096, NULL, "tokens", INFERS},
     {"prompt", INTEGER, AT(prompt), 0, NULL, 1, 16777216, UNSET, NULL, "tokens", INFERS},
-    {"batch", INTEGER, AT(batch), 0, NULL, 1, 1048576, 1, NULL, "sequences", INFERS},
+    {"batch", INTEGER, AT(batch), 0, NULL, 1, 1048576, 1, NULL, "sequences", INFERS ";engine=bare|transformers|vllm|sglang"},
     {"kv_cache", FORMAT, AT(kv_cache), VRAM_LIST_FORMAT, "bf16|fp16|fp32|fp8|int8|q8_0|q5_1|q5_0|q4_1|q4_0|iq4_nl", 0, 0, UNSET, NULL, NULL, INFERS},
     {"kv_cache_k", FORMAT, AT(kv_cache_k), VRAM_LIST_FORMAT, "bf16|fp16|fp32|q8_0|q5_1|q5_0|q4_1|q4_0|iq4_nl", 0, 0, UNSET, NULL, NULL, INFERS ";engine=llama.cpp"},
     {"kv_cache_v", FORMAT, AT(kv_cache_v), VRAM_LIST_FORMAT, "bf16|fp16|fp32|q8_0|q5_1|q5_0|q4_1|q4_0|iq4_nl", 0, 0, UNSET, NULL, NULL, INFERS ";engine=llama.cpp"},

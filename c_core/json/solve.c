@@ -53,7 +53,7 @@ static outcome try_value(const question *q, cJSON *value)
     o.verdict = r->fit[0].verdict;
     o.fits = o.verdict != VRAM_VERDICT_NO;
     o.headroom = r->fit[0].headroom_bytes;
-    o.needed = r->fit[0].usable_bytes - o.headroom;
+    o.needed = r->fit[0].needed_bytes;
     o.peak = r->peak_bytes;
     o.weights = stored_weights(r);
     return o;
@@ -68,7 +68,7 @@ static double largest_number(const question *q, double now, double min, double m
     *found = try_number(q, now);
     if (found->fits) {
         for (outcome next; low < max; low = high, *found = next) {
-            high = vram_min(max, low * 2);
+            high = vram_min(max, vram_max(low * 2, low + 1));
             next = try_number(q, high);
             if (!next.fits) break;
         }

@@ -57,6 +57,29 @@ await test('vram solve: what it names fits, one more does not', () => {
   }
 })
 
+await test('vram solve: a search that begins at nothing ends', () => {
+  const { solve } = JSON.parse(vram(['solve', '-', '--json', '--for', 'llama_cpp.gpu_layers,speculative.mtp_tokens'], JSON.stringify({ engine: 'llama.cpp', model: 'llama-3.1-8b', gpu: 'rtx-4090', weights: 'gguf:Q4_K_M', llama_cpp: { gpu_layers: 0 } })).out)
+  assert.deepEqual(solve.map(a => a.value), [33, 64])
+})
+
+await test('degrees of parallelism take GPUs: fewer do not do, and experts are divided over ranks that are there', () => {
+  const report = scenario => JSON.parse(estimate(JSON.stringify(scenario)).out)
+  const experts = { model: 'deepseek-v3', engine: 'vllm', gpu: 'h200-sxm', weights: 'native', parallel: { expert: 8 } }
+  assert.equal(report(experts).scenario.gpus, 8)
+  assert.equal(report({ ...experts, parallel: { expert: 8, tensor: 8 } }).scenario.gpus, 8)
+  const few = report({ model: 'llama-3.1-70b', engine: 'vllm', gpu: 'a100-80gb', parallel: { tensor: 4 }, gpus: 1 })
+  assert.deepEqual([few.fits[0].verdict, few.fits[0].gpus_needed, few.notes.some(n => n.id === 'gpus_below_product')], ['no', 4, true])
+})
+
+await test('what an engine would refuse is refused or said', () => {
+  const notes = scenario => JSON.parse(estimate(JSON.stringify(scenario)).out).notes?.map(n => n.id)
+  assert.ok(notes({ model: 'llama-2-7b', engine: 'vllm', parallel: { tensor: 3 } }).includes('heads_not_divisible'))
+  assert.ok(notes({ model: 'llama-3.1-8b', engine: 'sglang', gpu: 'l4' }).includes('pool_below_context'))
+  assert.ok(notes({ model: 'llama-2-7b', engine: 'transformers', kv_cache: 'fp8' }).includes('not_read'))
+  assert.ok(notes({ model: 'gpt-oss-20b', engine: 'vllm' }).includes('native_weights'))
+  assert.equal(JSON.parse(estimate(JSON.stringify({ model: 'llama-2-7b', engine: 'vllm', kv_cache: 'q4_0' })).out).error.path, 'kv_cache')
+})
+
 await test('vram solve: nothing fits, and a field that is no number', () => {
   const small = JSON.stringify({ model: 'llama-3.1-70b', gpu: 'rtx-4090' })
   assert.deepEqual(JSON.parse(vram(['solve', '-', '--json', '--for', 'context,batch'], small).out), { solve: ['context', 'batch'].map(path => ({ path, value: null, limit: path === 'context' ? 131072 : null })) })

@@ -49,6 +49,15 @@ const drawn = Array.from({ length: 4000 }, () => {
   return patched({}, patch)
 })
 
+await test('every model on every engine, whole and with half its layers in host memory: an answer that keeps its promises', () => {
+  const all = ['bare', 'transformers', 'vllm', 'sglang', 'llama.cpp'].flatMap(engine => presets.models.flatMap(m => [{}, ...(engine === 'llama.cpp' ? [{ llama_cpp: { gpu_layers: 8 } }] : [])]
+    .map(more => ({ model: m.id, engine, ...more }))))
+  for (const [i, report] of batch(all).entries()) {
+    assert.ok(!report.error, `${JSON.stringify(report.error)} for ${JSON.stringify(all[i])}`)
+    check(report)
+  }
+})
+
 await test(`${drawn.length} drawn scenarios: promises kept, or a refusal that says why`, () => {
   const codes = {}
   for (const scenario of drawn) {
