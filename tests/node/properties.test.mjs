@@ -52,7 +52,8 @@ const drawn = Array.from({ length: 4000 }, () => {
 await test('every model on every engine, whole and with half its layers in host memory: an answer that keeps its promises', () => {
   const all = ['bare', 'transformers', 'vllm', 'sglang', 'llama.cpp'].flatMap(engine => presets.models.flatMap(m => [{}, ...(engine === 'llama.cpp' ? [{ llama_cpp: { gpu_layers: 8 } }] : [])]
     .map(more => ({ model: m.id, engine, ...more }))))
-  for (const [i, report] of batch(all).entries()) {
+  for (const [i, text] of batch(all).entries()) {
+    const report = JSON.parse(text)
     assert.ok(!report.error, `${JSON.stringify(report.error)} for ${JSON.stringify(all[i])}`)
     check(report)
   }
@@ -179,7 +180,7 @@ await test('settings: a choice that changes nothing says so, and what is said to
     ['training.optimizer_impl', 'AdamW only'], ['training.gradients', 'of the same width'], ['training.optimizer_states', 'of the same width'], ['lora.dtype', 'of the same width'],
     ['training.kernels', 'Megatron\'s are fused already'], ['training.precision', 'of adapters weights and lora.dtype decide'], ['rl.critic', 'its default'], ['rl.reference', 'its default'], ['rl.reward', 'its default'], ['lora.prepare_kbit', 'four-bit weights only'], ['training.autocast', 'of the same width'],
     ['rl.share_weights', 'colocated engines only'], ['rl.offload_idle', 'with other models only'], ['parallel.sequence', 'with tensor parallelism only'], ['parallel.engine', 'on several GPUs'],
-    ['parallel.zero', 'on several GPUs'], ['training.clip', 'in place'], ['kv_cache', 'of the same width']])
+    ['parallel.zero', 'on several GPUs'], ['training.clip', 'in place'], ['training.packing', 'wrapped rows are whole ones'], ['kv_cache', 'of the same width']])
   const ledger = report => JSON.stringify([report.entries, report.phases])
   for (const task of ['training', 'rl']) for (const method of ['full', 'lora']) for (const engine of ['plain', 'megatron']) {
     const base = { task, model: 'llama-3.1-8b', training: { method }, parallel: { engine, tensor: engine === 'megatron' ? 2 : 1 } }
