@@ -227,13 +227,19 @@ static bool recomputes(const vram_scenario *s)
     return s->training.checkpointing == VRAM_CHECKPOINTING_FULL || (s->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE && !vram_is_megatron(s, &s->model));
 }
 
+/* Megatron has an offloading of its own, which is not counted. */
+static bool offloads(const vram_pass *pass)
+{
+    return pass->gradients && pass->scenario->training.offload_activations != 0 && !vram_is_megatron(pass->scenario, pass->model);
+}
+
 /* Of offloaded checkpoints the inputs of the two layers before the one at work are still in flight: a layer saves two tensors, and five are.
  * The last norm's own saved tensors then take their place. */
 enum { INPUTS_IN_FLIGHT = 2 };
 static double inputs_in_flight(const vram_pass *pass, int64_t layer)
 {
-    bool offloads = pass->gradients && pass->scenario->training.offload_activations && recomputes(pass->scenario);
-    return offloads && layer > 0 ? vram_min((double)layer, INPUTS_IN_FLIGHT) : 0;
+    bool checkpoints_go = offloads(pass) && recomputes(pass->scenario);
+    return checkpoints_go && layer > 0 ? vram_min((double)layer, INPUTS_IN_FLIGHT) : 0;
 }
 
 /* Checkpoints keep the mask for their second forward. */
@@ -480,7 +486,7 @@ static void walk_all(walk *k, const vram_pass *pass, const vram_replay *replay)
     w->accumulate = g == NULL || g->gradients == VRAM_GRADIENTS_STAND ? replay->gradients_stand : g->gradients == VRAM_GRADIENTS_PASS;
     w->recompute = recomputes(pass->scenario);
     w->spares = pass->scenario->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE;
-    w->offloads = pass->gradients && pass->scenario->training.offload_activations != 0;
+    w->offloads = offloads(pass);
     for (int64_t i = 0; i < pass->stage.layers; i++) {
         int variant = variant_of(pass, i);
         if (!k->used[variant]) run_piece(w, variant, &k->layer[variant]);

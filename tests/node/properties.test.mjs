@@ -193,7 +193,7 @@ await test('settings: a choice that changes nothing says so, and what is said to
         const report = ask(patched(base, { [field.path]: v }))
         if (report.error) continue
         const same = ledger(report) === ledger(before), said = report.notes.some(n => n.path === field.path)
-        if (report.notes.some(n => n.path === field.path && n.id === 'not_modelled')) assert.ok(same, `${field.path} = ${v} is modelled: its note is out of date`)
+        if (report.notes.some(n => n.path === field.path && n.id === 'not_modelled')) assert.ok(same, `${task} ${method} ${engine}: ${field.path} = ${v} is modelled: its note is out of date`)
         assert.ok(!same || said || silent.has(field.path), `${task} ${method} ${engine}: ${field.path} = ${v} changes nothing and says nothing`)
       }
     }
