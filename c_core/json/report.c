@@ -152,7 +152,7 @@ int vram_json_log_text(const vram_log *line, char *out, size_t room)
             continue;
         }
         for (t++; *t >= '0' && *t <= '9'; t++) width = 10 * width + (*t - '0');
-        int n = print_placeholder(out + at, room - at, *t, width, *t == 's' ? 0 : line->value[value], line->word[word] ? line->word[word] : "");
+        int n = print_placeholder(out + at, room - at, *t, width, *t == 's' ? 0 : line->value[value], *t == 's' && line->word[word] ? line->word[word] : "");
         if (*t == 's') word++;
         else value++;
         at += n < 0 ? 0 : (size_t)vram_min((double)n, (double)(room - at - 1));
