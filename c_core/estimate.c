@@ -63,7 +63,12 @@ static void not_modelled(const vram_scenario *s, vram_report *report)
 {
     bool rl = s->task == VRAM_TASK_RL, ppo = rl && s->rl.algorithm == VRAM_ALGORITHM_PPO, megatron = vram_is_megatron(s, &s->model);
     int loss = s->training.loss, optimizer = s->training.optimizer;
+    bool lora = s->training.method == VRAM_METHOD_LORA;
     const struct { bool set; vram_note_id id; const char *path; } rows[] = {
+        {lora && s->parallel.tensor > 1, VRAM_NOTE_PARTLY_DIVIDED, "parallel.tensor"},
+        {lora && s->parallel.context > 1, VRAM_NOTE_PARTLY_DIVIDED, "parallel.context"},
+        {lora && s->parallel.pipeline > 1, VRAM_NOTE_PARTLY_DIVIDED, "parallel.pipeline"},
+        {s->parallel.expert > 1 && (lora || !megatron), VRAM_NOTE_PARTLY_DIVIDED, "parallel.expert"},
         {s->training.packing != VRAM_PACKING_NONE && rl, VRAM_NOTE_NOT_MODELLED, "training.packing"},
         {s->training.optimizer_in_backward != 0 && !vram_steps_in_backward(s), VRAM_NOTE_NOT_MODELLED, "training.optimizer_in_backward"},
         {s->training.offload_activations && megatron, VRAM_NOTE_NOT_MODELLED, "training.offload_activations"},

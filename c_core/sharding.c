@@ -58,6 +58,15 @@ static void count(void *context, const vram_sharding_tensor *t)
     u->largest = vram_max(u->largest, t->rows * t->columns);
 }
 
+/* FSDP 1 fills a unit's flat tensor up to a multiple of the ranks (_flat_param.py). */
+static void fill_up(const vram_sharding *g, vram_sharding_unit *u)
+{
+    if (g->s->parallel.engine != VRAM_PARALLEL_ENGINE_FSDP1) return;
+    u->shard = vram_ceil_div(u->shard, 1);
+    u->shard_bytes = u->trained == u->elements ? u->shard * g->shard_width : vram_ceil_div(u->shard_bytes, 1);
+    u->trained_shard = vram_ceil_div(u->trained_shard, 1);
+}
+
 static void add_unit(vram_sharding *g, const vram_sharding_unit *u, double times)
 {
     g->elements += times * u->elements;
@@ -74,10 +83,12 @@ static void count_units(vram_sharding *g)
     bool by_rows = g->s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2;
     unit_sum sum = {&g->root, g->ranks, g->trained_width, g->shard_width, by_rows, g->whole_adapters};
     vram_sharding_each(g, -1, count, &sum);
+    fill_up(g, &g->root);
     add_unit(g, &g->root, 1);
     for (int k = 0; k < g->m->kinds; k++) {
         sum.unit = &g->layer[k];
         vram_sharding_each(g, k, count, &sum);
+        fill_up(g, &g->layer[k]);
     }
     for (int64_t i = 0; i < g->layers; i++) add_unit(g, vram_sharding_layer(g, i), 1);
     for (int i = 0; i < g->m->tensors; i++) {

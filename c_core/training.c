@@ -457,7 +457,7 @@ static trainer trainer_of(const vram_scenario *s, const vram_model *m, vram_role
     r.params = lora ? vram_lora_params(s, m) : vram_rank_params(s, m);
     r.width = lora ? vram_format_bytes(s->lora.dtype) : wide ? 4 : 2;
     r.gradient_width = whole ? r.width : vram_format_bytes(s->training.gradients);
-    r.state_width = whole ? r.width : vram_format_bytes(s->training.optimizer_states);
+    r.state_width = whole ? (s->training.precision == VRAM_PRECISION_MIXED ? 4 : r.width) : vram_format_bytes(s->training.optimizer_states);
     return r;
 }
 
