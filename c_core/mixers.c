@@ -307,16 +307,20 @@ static delta_inputs delta_project(const block *b, vram_cell x)
 }
 
 /* One token: the state decayed, read, added to, read; three of its size at once */
-static vram_cell delta_update(const block *b, vram_cell x)
+static vram_cell state_update(const block *b, vram_size state, vram_cell x)
 {
-    const delta_shape d = delta_shape_of(b);
     vram_tape *t = b->t;
-    vram_size state = states_of(b, 1, d.heads, d.key, d.value);
     vram_cell made[3];
     for (int i = 0; i < 3; i++) made[i] = vram_op_constant(t, vram_tape_outside(t, state, 4, STATES), 4, STATES);
     vram_cell y = vram_op_constant(t, x, 0, MADE);
     hold_all(b, 3, made);
     return y;
+}
+
+static vram_cell delta_update(const block *b, vram_cell x)
+{
+    const delta_shape d = delta_shape_of(b);
+    return state_update(b, states_of(b, 1, d.heads, d.key, d.value), x);
 }
 
 /* decay of the fp32 input: -exp(A) softplus(a + bias) */
@@ -466,13 +470,7 @@ static vram_cell small_norm(const block *b, vram_cell x, double width)
 static vram_cell mamba1_update(const block *b, vram_cell x)
 {
     const vram_state *s = &b->layer->state;
-    vram_tape *t = b->t;
-    vram_size state = SIZE(b, {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch}, {VRAM_SYMBOL_WIDTH, (double)s->inner}, {VRAM_SYMBOL_STATE, (double)s->state});
-    vram_cell made[3];
-    for (int i = 0; i < 3; i++) made[i] = vram_op_constant(t, vram_tape_outside(t, state, 4, STATES), 4, STATES);
-    vram_cell y = vram_op_constant(t, x, 0, MADE);
-    hold_all(b, 3, made);
-    return y;
+    return state_update(b, SIZE(b, {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch}, {VRAM_SYMBOL_WIDTH, (double)s->inner}, {VRAM_SYMBOL_STATE, (double)s->state}), x);
 }
 
 static vram_cell mamba1(const block *b, vram_cell x)
