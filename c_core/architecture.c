@@ -507,3 +507,11 @@ double vram_params_active(const vram_model *model)
     for (int i = 0; i < model->tensors; i++) sum -= idle(model, &model->tensor[i]);
     return sum;
 }
+
+double vram_most_heads(const vram_model *m)
+{
+    double most = 0;
+    for (int i = 0; i < m->kinds; i++)
+        if (m->kind[i].attention.type != VRAM_MIXER_NONE) most = vram_max(most, (double)m->kind[i].attention.heads);
+    return most;
+}

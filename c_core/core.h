@@ -36,6 +36,8 @@ vram_entry *vram_add(vram_report *report, vram_role role, vram_component compone
 /* One factor more; returns the entry, so that calls chain. A factor of exactly 1 for a count (layers, copies, ranks) may be left out. */
 vram_entry *vram_times(vram_entry *entry, vram_symbol symbol, double value);
 void vram_note_add(vram_report *report, vram_note_id id, const char *path, int values, const double value[]);
+/* Bytes alive in a phase, of the components whose bits are set */
+double vram_bytes_alive(const vram_report *report, vram_phase phase, unsigned components);
 /* Drops empty entries, sums phases, finds the peak and its components. False: ledger full, or a sum at or above 2^53. */
 bool vram_ledger_close(vram_report *report, vram_error *error);
 bool vram_fail(vram_error *error, vram_error_code code, const char *path, double value, double min, double max); /* fills it; returns false */
@@ -47,6 +49,7 @@ vram_rule *vram_rule_times(vram_rule *rule, vram_symbol symbol, double value);
 
 /* Is the model of one of these types? The list ends with NULL. */
 bool vram_model_is(const vram_model *model, const char *const types[]);
+double vram_most_heads(const vram_model *model); /* query heads of the attention layer that has most; 0: none attends */
 /* parameters of one row of the table, over all its layers and copies */
 double vram_tensor_params(const vram_tensor *tensor);
 /* LoRA values that `scenario.lora` adds to this model (lora.c), all layers */

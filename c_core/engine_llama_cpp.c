@@ -116,9 +116,7 @@ static void add_pool(const vram_scenario *s, const llama_batch *b, vram_report *
     const vram_model *m = &s->model;
     const vram_format_row *file = vram_format_get(vram_llama_cpp_file(s, s->weights));
     bool quantised = file->scheme == VRAM_SCHEME_GGUF && vram_ggml_get(file->ggml)->block > 1;
-    double heads = 0, each = quantised ? 36. / 32 : 2;
-    for (int i = 0; i < m->kinds; i++)
-        if (m->kind[i].attention.type != VRAM_MIXER_NONE) heads = vram_max(heads, (double)m->kind[i].attention.heads);
+    double heads = vram_most_heads(m), each = quantised ? 36. / 32 : 2;
     if (b->host_layers > m->layers) return;
     vram_entry *e = vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_ENGINE_BUFFERS, VRAM_WHAT_CUDA_POOL, VRAM_MODELLED, VRAM_SOURCE_LLAMA_CPP, VRAM_PHASES_INFERENCE);
     vram_times(vram_times(e, VRAM_SYMBOL_TOKENS, b->tokens), VRAM_SYMBOL_BYTES, vram_ceil_div(widest_input(m) * each, 1));

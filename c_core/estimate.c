@@ -13,14 +13,6 @@ static void counts(const vram_scenario *s, vram_report *report)
         report->params_trainable = s->training.method == VRAM_METHOD_LORA ? vram_lora_params(s, &s->model) : report->params_total - vram_params_buffers(&s->model);
 }
 
-static double most_heads(const vram_model *m)
-{
-    double most = 0;
-    for (int i = 0; i < m->kinds; i++)
-        if (m->kind[i].attention.type != VRAM_MIXER_NONE) most = vram_max(most, (double)m->kind[i].attention.heads);
-    return most;
-}
-
 static bool llama_lacks(const vram_model *m)
 {
     for (int i = 0; i < m->kinds; i++)
@@ -32,7 +24,7 @@ static bool llama_lacks(const vram_model *m)
 static void served(const vram_scenario *s, vram_report *report)
 {
     bool pool = s->engine == VRAM_ENGINE_VLLM || s->engine == VRAM_ENGINE_SGLANG;
-    double heads = most_heads(&s->model), ranks = (double)s->parallel.tensor, width = vram_format_bytes(s->weights);
+    double heads = vram_most_heads(&s->model), ranks = (double)s->parallel.tensor, width = vram_format_bytes(s->weights);
     if (pool && heads > 0 && heads != ranks * vram_floor_div(heads, ranks)) vram_note_add(report, VRAM_NOTE_HEADS_NOT_DIVISIBLE, "parallel.tensor", 2, (const double[]){heads, ranks});
     if (pool && s->gpu.apple) vram_note_add(report, VRAM_NOTE_ENGINE_NOT_ON_CARD, "engine", 0, NULL);
     if (pool && report->max_context >= 0 && report->max_context < (double)s->context)

@@ -104,3 +104,11 @@ bool vram_ledger_close(vram_report *report, vram_error *error)
         if (report->entry[i].phases & VRAM_BIT(report->peak)) report->component_bytes[report->entry[i].component] += report->entry[i].bytes;
     return true;
 }
+
+double vram_bytes_alive(const vram_report *report, vram_phase phase, unsigned components)
+{
+    double bytes = 0;
+    for (int i = 0; i < report->entries; i++)
+        if ((report->entry[i].phases & VRAM_BIT(phase)) && (components & VRAM_BIT(report->entry[i].component))) bytes += report->entry[i].bytes;
+    return bytes;
+}

@@ -13,15 +13,6 @@ static vram_log *add(vram_report *report, vram_log_id id, int values, const doub
 
 static void add_one(vram_report *report, vram_log_id id, double value) { add(report, id, 1, &value); }
 
-/* Of the entries alive in a phase, those of the components. */
-static double alive(const vram_report *report, vram_phase phase, unsigned components)
-{
-    double bytes = 0;
-    for (int i = 0; i < report->entries; i++)
-        if ((report->entry[i].phases & VRAM_BIT(phase)) && (components & VRAM_BIT(report->entry[i].component))) bytes += report->entry[i].bytes;
-    return bytes;
-}
-
 enum { APART = VRAM_BIT(VRAM_COMPONENT_CONTEXT) | VRAM_BIT(VRAM_COMPONENT_FRAGMENTATION) };
 
 /* ----------------------------------------------------------------------------------------------------------- PyTorch -- */
@@ -31,10 +22,10 @@ static void torch_lines(const vram_scenario *s, vram_report *report)
 {
     double most = 0, reserved = 0;
     for (int p = 0; p < VRAM_PHASE_COUNT; p++) {
-        most = vram_max(most, alive(report, (vram_phase)p, ~(unsigned)APART));
-        reserved = vram_max(reserved, alive(report, (vram_phase)p, ~VRAM_BIT(VRAM_COMPONENT_CONTEXT)));
+        most = vram_max(most, vram_bytes_alive(report, (vram_phase)p, ~(unsigned)APART));
+        reserved = vram_max(reserved, vram_bytes_alive(report, (vram_phase)p, ~VRAM_BIT(VRAM_COMPONENT_CONTEXT)));
     }
-    add_one(report, VRAM_LOG_TORCH_LOADED, alive(report, VRAM_PHASE_LOAD, ~(unsigned)APART));
+    add_one(report, VRAM_LOG_TORCH_LOADED, vram_bytes_alive(report, VRAM_PHASE_LOAD, ~(unsigned)APART));
     add_one(report, VRAM_LOG_TORCH_PEAK, most);
     if (reserved > most) add_one(report, VRAM_LOG_TORCH_RESERVED, reserved);
     if (s->overheads) add(report, VRAM_LOG_NVIDIA_SMI, 2, (const double[]){vram_ceil_div(reserved + s->gpu.context_bytes, MIB), vram_floor_div(s->gpu.memory_bytes, MIB)});
@@ -126,15 +117,15 @@ static void llama_lines(const vram_scenario *s, vram_report *report)
 {
     const unsigned compute = VRAM_BIT(VRAM_COMPONENT_WORKSPACE) | VRAM_BIT(VRAM_COMPONENT_LOGITS);
     vram_llama_cpp_host host = vram_llama_cpp_host_bytes(s);
-    double layers = (double)s->model.layers + 1, state = alive(report, VRAM_PHASE_LOAD, VRAM_BIT(VRAM_COMPONENT_RECURRENT_STATE));
+    double layers = (double)s->model.layers + 1, state = vram_bytes_alive(report, VRAM_PHASE_LOAD, VRAM_BIT(VRAM_COMPONENT_RECURRENT_STATE));
     add(report, VRAM_LOG_LLAMA_LAYERS, 2, (const double[]){s->llama_cpp.gpu_layers < 0 ? layers : vram_min(layers, (double)s->llama_cpp.gpu_layers), layers});
     add_one(report, VRAM_LOG_LLAMA_HOST_WEIGHTS, host.model);
-    add_one(report, VRAM_LOG_LLAMA_WEIGHTS, alive(report, VRAM_PHASE_LOAD, VRAM_BIT(VRAM_COMPONENT_WEIGHTS)));
+    add_one(report, VRAM_LOG_LLAMA_WEIGHTS, vram_bytes_alive(report, VRAM_PHASE_LOAD, VRAM_BIT(VRAM_COMPONENT_WEIGHTS)));
     cache_lines(s, false, report);
     cache_lines(s, true, report);
     if (state > 0) add_one(report, VRAM_LOG_LLAMA_STATE, state);
     add(report, VRAM_LOG_LLAMA_OUTPUT, 1, &host.output)->word[0] = host.pinned_output ? "CUDA_Host" : "CPU";
-    add_one(report, VRAM_LOG_LLAMA_COMPUTE, alive(report, VRAM_PHASE_LOAD, compute));
+    add_one(report, VRAM_LOG_LLAMA_COMPUTE, vram_bytes_alive(report, VRAM_PHASE_LOAD, compute));
     add_one(report, VRAM_LOG_LLAMA_HOST_COMPUTE, host.compute);
 }
 

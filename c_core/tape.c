@@ -669,36 +669,61 @@ vram_cell vram_op_embedding(vram_tape *t, vram_cell weight, vram_size out, int w
 
 /* -------------------------------------------------------------------------------------------------------- attention, loss -- */
 
-/* flash_attn: saves q, k, v, the output and one fp32 number a query and head. Backward: delta as large as that, dq summed in fp32; with
- * grouped queries dk and dv of every query head, summed afterwards. Source: aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp */
-vram_cell vram_op_flash(vram_tape *t, vram_cell q, vram_cell k, vram_cell v, const vram_flash_sizes *sizes)
+/* What the attention kernels share: queries, keys and values as the kernel takes them are saved; the output, too, and one fp32 number a query and head. */
+static vram_tape_op *begin_attention(vram_tape *t, vram_cell q, vram_cell k, vram_cell v)
 {
     vram_cell v16 = autocast(t, v, VRAM_WHAT_AUTOCAST_INPUT), k16 = autocast(t, k, VRAM_WHAT_AUTOCAST_INPUT), q16 = autocast(t, q, VRAM_WHAT_AUTOCAST_INPUT);
     vram_tape_op *op = begin3(t, q16, k16, v16);
     op->spared = VRAM_SPARED_ALWAYS;
     for (int i = 0; i < 3; i++) save(t, op, op->in[i]);
-    vram_cell y = output(t, op, sizes->out, vram_width(t, q16), VRAM_WHAT_ATTENTION_OUTPUT);
+    return op;
+}
+
+static vram_cell attention_output(vram_tape *t, vram_tape_op *op, const vram_flash_sizes *sizes)
+{
+    vram_cell y = output(t, op, sizes->out, vram_width(t, op->in[0]), VRAM_WHAT_ATTENTION_OUTPUT);
     vram_cell statistics = cell(t, sizes->statistics, 4, VRAM_WHAT_ATTENTION_STATISTICS);
     make(t, statistics);
     save_output(t, op, y);
     save_output(t, op, statistics);
     backward(t, op);
+    return y;
+}
+
+static void make_gradients(vram_tape *t, const vram_tape_op *op, vram_cell g[3])
+{
+    for (int i = 0; i < 3; i++) g[i] = make_gradient(t, op->in[i], vram_width(t, op->in[i]));
+}
+
+/* Scratch made from the `made`-th on, all of it dropped, and of the three gradients those that are wanted given */
+static void give_attention(vram_tape *t, const vram_tape_op *op, const vram_cell g[3], int made, int extras, const vram_cell extra[])
+{
+    for (int i = made; i < extras; i++) make(t, extra[i]);
+    for (int i = extras - 1; i >= 0; i--) drop(t, extra[i]);
+    for (int i = 0; i < 3; i++)
+        if (wants(t, op, i)) give(t, i, g[i]);
+        else drop(t, g[i]);
+}
+
+/* flash_attn: saves q, k, v, the output and one fp32 number a query and head. Backward: delta as large as that, dq summed in fp32; with
+ * grouped queries dk and dv of every query head, summed afterwards. Source: aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp */
+vram_cell vram_op_flash(vram_tape *t, vram_cell q, vram_cell k, vram_cell v, const vram_flash_sizes *sizes)
+{
+    vram_tape_op *op = begin_attention(t, q, k, v);
+    int width = vram_width(t, op->in[0]);
+    vram_cell y = attention_output(t, op, sizes);
     if (op->grad) {
         vram_cell g[3], extra[5];
         int extras = 0;
-        if (sizes->copied) make(t, extra[extras++] = scratch(t, sizes->out, vram_width(t, q16), VRAM_WHAT_ATTENTION_BACKWARD));
-        for (int i = 0; i < 3; i++) g[i] = make_gradient(t, op->in[i], vram_width(t, op->in[i]));
+        if (sizes->copied) make(t, extra[extras++] = scratch(t, sizes->out, width, VRAM_WHAT_ATTENTION_BACKWARD));
+        make_gradients(t, op, g);
         extra[extras++] = scratch(t, sizes->delta, 4, VRAM_WHAT_ATTENTION_BACKWARD);
         extra[extras++] = scratch(t, sizes->dq_sum, 4, VRAM_WHAT_ATTENTION_BACKWARD);
         if (sizes->grouped) {
-            extra[extras++] = scratch(t, sizes->dk_heads, vram_width(t, k16), VRAM_WHAT_ATTENTION_BACKWARD);
-            extra[extras++] = scratch(t, sizes->dv_heads, vram_width(t, v16), VRAM_WHAT_ATTENTION_BACKWARD);
+            extra[extras++] = scratch(t, sizes->dk_heads, vram_width(t, op->in[1]), VRAM_WHAT_ATTENTION_BACKWARD);
+            extra[extras++] = scratch(t, sizes->dv_heads, vram_width(t, op->in[2]), VRAM_WHAT_ATTENTION_BACKWARD);
         }
-        for (int i = sizes->copied; i < extras; i++) make(t, extra[i]);
-        for (int i = extras - 1; i >= 0; i--) drop(t, extra[i]);
-        for (int i = 0; i < 3; i++)
-            if (wants(t, op, i)) give(t, i, g[i]);
-            else drop(t, g[i]);
+        give_attention(t, op, g, sizes->copied, extras, extra);
     }
     end(t, op);
     return y;
@@ -708,37 +733,25 @@ vram_cell vram_op_flash(vram_tape *t, vram_cell q, vram_cell k, vram_cell v, con
  * Source: aten/src/ATen/native/transformers/cuda/attention_backward.cu */
 vram_cell vram_op_efficient(vram_tape *t, vram_cell q, vram_cell k, vram_cell v, const vram_flash_sizes *sizes)
 {
-    vram_cell v16 = autocast(t, v, VRAM_WHAT_AUTOCAST_INPUT), k16 = autocast(t, k, VRAM_WHAT_AUTOCAST_INPUT), q16 = autocast(t, q, VRAM_WHAT_AUTOCAST_INPUT);
-    vram_tape_op *op = begin3(t, q16, k16, v16);
-    op->spared = VRAM_SPARED_ALWAYS;
-    int width = vram_width(t, q16);
-    for (int i = 0; i < 3; i++) save(t, op, op->in[i]);
+    vram_tape_op *op = begin_attention(t, q, k, v);
+    int width = vram_width(t, op->in[0]);
     if (sizes->masked) {
         vram_cell mask = cell(t, sizes->mask, width, VRAM_WHAT_CAUSAL_MASK);
         make(t, mask);
         save_output(t, op, mask);
     }
-    vram_cell y = output(t, op, sizes->out, width, VRAM_WHAT_ATTENTION_OUTPUT);
-    vram_cell statistics = cell(t, sizes->statistics, 4, VRAM_WHAT_ATTENTION_STATISTICS);
-    make(t, statistics);
-    save_output(t, op, y);
-    save_output(t, op, statistics);
-    backward(t, op);
+    vram_cell y = attention_output(t, op, sizes);
     if (op->grad) {
         vram_cell g[3], extra[4];
         int extras = 0;
-        for (int i = 0; i < 3; i++) g[i] = make_gradient(t, op->in[i], vram_width(t, op->in[i]));
+        make_gradients(t, op, g);
         if (sizes->grouped) {
             extra[extras++] = scratch(t, sizes->dk_heads, width, VRAM_WHAT_ATTENTION_BACKWARD);
             extra[extras++] = scratch(t, sizes->dv_heads, width, VRAM_WHAT_ATTENTION_BACKWARD);
         }
         extra[extras++] = scratch(t, sizes->delta, 4, VRAM_WHAT_ATTENTION_BACKWARD);
         extra[extras++] = scratch(t, sizes->dq_sum, 4, VRAM_WHAT_ATTENTION_BACKWARD);
-        for (int i = 0; i < extras; i++) make(t, extra[i]);
-        for (int i = extras - 1; i >= 0; i--) drop(t, extra[i]);
-        for (int i = 0; i < 3; i++)
-            if (wants(t, op, i)) give(t, i, g[i]);
-            else drop(t, g[i]);
+        give_attention(t, op, g, 0, extras, extra);
     }
     end(t, op);
     return y;

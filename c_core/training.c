@@ -495,8 +495,7 @@ void vram_train_when(const vram_scenario *s, const vram_model *m, vram_role role
 static void rules_of_thumb(const vram_scenario *s, vram_report *report)
 {
     const vram_model *m = &s->model;
-    double heads = 0;
-    for (int i = 0; i < m->kinds; i++) heads = vram_max(heads, (double)m->kind[i].attention.heads);
+    double heads = vram_most_heads(m);
     const vram_factor tokens[] = {{VRAM_SYMBOL_LAYERS, (double)m->layers}, {VRAM_SYMBOL_MICRO_BATCH, (double)s->training.micro_batch}, {VRAM_SYMBOL_SEQUENCE, (double)s->training.sequence_length}};
     vram_rule_times(vram_rule_times(vram_rule_add(report, VRAM_RULE_SIXTEEN_BYTES), VRAM_SYMBOL_PARAMETERS, report->params_trainable), VRAM_SYMBOL_BYTES_PER_PARAMETER, 16);
     vram_rule *linear = vram_rule_add(report, VRAM_RULE_KORTHIKANTI_LINEAR), *scores = vram_rule_add(report, VRAM_RULE_KORTHIKANTI_SCORES);

@@ -33,14 +33,6 @@ typedef struct {
 
 typedef struct { bool fits, refused; double needed, headroom, peak, weights; vram_verdict verdict; vram_error error; } outcome;
 
-static double stored_weights(const vram_report *r)
-{
-    double bytes = 0;
-    for (int i = 0; i < r->entries; i++)
-        if (r->entry[i].component == VRAM_COMPONENT_WEIGHTS && (r->entry[i].phases & VRAM_BIT(r->peak))) bytes += r->entry[i].bytes;
-    return bytes;
-}
-
 /* Takes `value` over. */
 static outcome try_value(const question *q, cJSON *value)
 {
@@ -55,7 +47,7 @@ static outcome try_value(const question *q, cJSON *value)
     o.headroom = r->fit[0].headroom_bytes;
     o.needed = r->fit[0].needed_bytes;
     o.peak = r->peak_bytes;
-    o.weights = stored_weights(r);
+    o.weights = vram_bytes_alive(r, r->peak, VRAM_BIT(VRAM_COMPONENT_WEIGHTS));
     return o;
 }
 
