@@ -31,12 +31,11 @@ static double in_flight(const vram_scenario *s, double rank)
 /* The first stage holds more micro-batches, the last the logits: the rule of Korthikanti et al. (arXiv 2205.05198) says which is more. */
 vram_stage vram_stage_of(const vram_scenario *s, const vram_model *m)
 {
-    double p = (double)s->parallel.pipeline, tp = (double)s->parallel.tensor, h = (double)m->hidden, heads = 0;
+    double p = (double)s->parallel.pipeline, tp = (double)s->parallel.tensor, h = (double)m->hidden, heads = vram_most_heads(m);
     vram_stage whole = {(int64_t)vram_ceil_div((double)m->layers, p), 1, true, true};
     bool uneven = m->layers % s->parallel.pipeline != 0; /* the last stage then has a layer less (vLLM, distributed/utils.py get_pp_indices) */
     if (p > 1 && s->task == VRAM_TASK_INFERENCE) return (vram_stage){whole.layers, 1, uneven, !uneven};
     if (p <= 1) return whole;
-    for (int i = 0; i < m->kinds; i++) heads = vram_max(heads, (double)m->kind[i].attention.heads);
     double scores = s->training.attention == VRAM_ATTENTION_EAGER ? 5 * heads * (double)s->training.sequence_length : 0;
     double kept = s->training.checkpointing == VRAM_CHECKPOINTING_FULL ? 2 * h : (s->parallel.sequence ? 34 * h / tp : 10 * h + 24 * h / tp) + scores / tp;
     double first = in_flight(s, 0), last = in_flight(s, p - 1);
