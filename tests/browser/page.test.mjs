@@ -23,6 +23,8 @@ const turn = (page, hash) => page.evaluate(hash => new Promise(done => {
   addEventListener('hashchange', () => setTimeout(done), { once: true })
   location.hash = hash
 }), hash)
+/** Until what the page leaves for after the answer is drawn too: the chart, the options' prices. */
+const rest = page => page.evaluate(() => new Promise(done => requestAnimationFrame(() => setTimeout(() => setTimeout(done)))))
 /** As a hand does it: all marked, typed over, and on to the next field. */
 const retype = async (page, selector, text) => {
   await page.focus(selector)
@@ -246,6 +248,7 @@ for (const [place, url, allowed] of places) {
     assert.ok(first.height >= 180)
     await page.focus('.instant[data-instant="backward"]')
     await page.keyboard.press('Enter')
+    await rest(page)
     const chosen = await state()
     assert.equal(chosen.ledger, 'Backward')
     const [, where] = /Backward, at (the embedding|the head and the loss|layer \d+ of 36)$/.exec(chosen.total) ?? assert.fail(chosen.total)
@@ -259,7 +262,7 @@ for (const [place, url, allowed] of places) {
       return [button.left + button.width / 2, canvas.top + canvas.height * 0.6]
     })
     await page.mouse.click(x, y)
-    assert.equal((await state()).ledger, 'Forward')
+    await page.waitForFunction(() => document.querySelector('#ledger .phase[aria-pressed=true] .phase-name').textContent === 'Forward', { timeout: 5000 }) // the chart tells of a click in a frame of its own
     await turn(page, linkOf('kv-cache', {}, '&lang=en'))
     assert.equal(await page.evaluate(() => document.querySelector('.instant').getClientRects().length), 0) // columns again
   })
