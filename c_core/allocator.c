@@ -63,30 +63,36 @@ double vram_block_bytes(double bytes)
 
 /* ------------------------------------------------------------------------------------------------------ a whole model -- */
 
-static void take_row(vram_allocator *a, const vram_scenario *s, const vram_model *model, const vram_tensor *t, double bytes)
+/* One matrix of a tensor's row, how many of them a layer has, and the bytes of all that a layer has */
+typedef struct { double matrix, times, layer; } tensor_row;
+
+static tensor_row row_of(const vram_scenario *s, const vram_model *model, const vram_tensor *t, double bytes)
 {
     double whole = vram_rank_tensor_params(s, model, t) / vram_ceil_div((double)t->layers, t->kind < 0 ? 1 : (double)s->parallel.pipeline);
     double times = t->stacked ? 1 : (double)t->copies;
-    for (double i = 0; i < times; i++) vram_allocator_take(a, whole / times * bytes);
+    return (tensor_row){whole / times * bytes, times, whole * bytes};
+}
+
+static void take_row(vram_allocator *a, const tensor_row *row, double *tensors)
+{
+    for (double i = 0; i < row->times; i++) vram_allocator_take(a, row->matrix);
+    *tensors += row->layer;
 }
 
 /* What the blocks of a model's tensors hold beyond them, when they are made module by module as transformers does, a number in so many bytes. */
 double vram_model_slack(const vram_scenario *s, const vram_model *model, double bytes)
 {
     vram_allocator a = {0};
+    tensor_row row[VRAM_MAX_TENSORS];
     double tensors = 0;
     int64_t layers = (int64_t)vram_ceil_div((double)model->layers, (double)s->parallel.pipeline);
+    for (int t = 0; t < model->tensors; t++) row[t] = row_of(s, model, &model->tensor[t], bytes);
     for (int t = 0; t < model->tensors; t++)
-        if (model->tensor[t].kind < 0 && model->tensor[t].part == VRAM_PART_EMBEDDING) take_row(&a, s, model, &model->tensor[t], bytes);
+        if (model->tensor[t].kind < 0 && model->tensor[t].part == VRAM_PART_EMBEDDING) take_row(&a, &row[t], &tensors);
     for (int64_t i = 0; i < layers; i++)
         for (int t = 0; t < model->tensors; t++)
-            if (model->tensor[t].kind == model->layer_kind[i]) take_row(&a, s, model, &model->tensor[t], bytes);
+            if (model->tensor[t].kind == model->layer_kind[i]) take_row(&a, &row[t], &tensors);
     for (int t = 0; t < model->tensors; t++)
-        if (model->tensor[t].kind < 0 && model->tensor[t].part != VRAM_PART_EMBEDDING) take_row(&a, s, model, &model->tensor[t], bytes);
-    for (int t = 0; t < model->tensors; t++) {
-        double layers_of_kind = 0, one = vram_rank_tensor_params(s, model, &model->tensor[t]) / vram_ceil_div((double)model->tensor[t].layers, model->tensor[t].kind < 0 ? 1 : (double)s->parallel.pipeline);
-        for (int64_t i = 0; i < layers; i++) layers_of_kind += model->layer_kind[i] == model->tensor[t].kind;
-        tensors += one * (model->tensor[t].kind < 0 ? 1 : layers_of_kind);
-    }
-    return vram_max(0, a.allocated - tensors * bytes);
+        if (model->tensor[t].kind < 0 && model->tensor[t].part != VRAM_PART_EMBEDDING) take_row(&a, &row[t], &tensors);
+    return vram_max(0, a.allocated - tensors);
 }
