@@ -7,19 +7,22 @@
  * a phase below its peak is not seen, nor what stands in all phases: hence an allowance. */
 #include "core.h"
 
+#include <stddef.h>
 #include <string.h>
 
 enum { BLOCKS = 2048, KINDS = 256, MOST = 512, NONE = -1 }; /* MOST: tensors of a kind that are played one by one */
 static const double MIB = 1048576;
 
-typedef struct { double bytes; short before, behind, next; bool free; } block; /* neighbours in a segment; next of the same kind */
+typedef struct { double bytes; short before, behind, next, last; bool free; } block; /* neighbours in a segment; among the free ones of its size, or in use of its kind */
+typedef struct { double bytes; short first; } size;                                  /* its free blocks, the one freed last in front */
 
 typedef struct {
     double reserved;           /* all segments */
+    double whole;              /* segments without a tensor */
     double apart;              /* tensors that are only counted: up to 1 MiB, or too many */
-    int blocks, frees;
+    int blocks, sizes;
     short spare;               /* nodes that joined others */
-    short free[BLOCKS];        /* from small to large */
+    size size[BLOCKS];         /* from small to large */
     block block[BLOCKS];
 } pool;
 
@@ -30,45 +33,62 @@ static short node_of(pool *p, double bytes)
     short n = p->spare;
     if (n != NONE) p->spare = p->block[n].next;
     else if (p->blocks < BLOCKS) n = (short)p->blocks++;
-    if (n != NONE) p->block[n] = (block){bytes, NONE, NONE, NONE, false};
+    if (n != NONE) p->block[n] = (block){bytes, NONE, NONE, NONE, NONE, false};
     return n;
 }
 
-/* First of the free blocks with so many bytes or more */
-static int free_place(const pool *p, double bytes)
+/* First of the sizes with so many bytes or more */
+static int size_place(const pool *p, double bytes)
 {
-    int low = 0, high = p->frees;
+    int low = 0, high = p->sizes;
     while (low < high) {
         int middle = (low + high) / 2;
-        if (p->block[p->free[middle]].bytes < bytes) low = middle + 1;
+        if (p->size[middle].bytes < bytes) low = middle + 1;
         else high = middle;
     }
     return low;
 }
 
+static bool is_whole(const block *b) { return b->before == NONE && b->behind == NONE; }
+
 static void free_add(pool *p, short n)
 {
-    int at = free_place(p, p->block[n].bytes);
-    memmove(&p->free[at + 1], &p->free[at], (size_t)(p->frees - at) * sizeof p->free[0]);
-    p->free[at] = n;
-    p->frees++;
-    p->block[n].free = true;
+    block *b = &p->block[n];
+    int at = size_place(p, b->bytes);
+    if (at == p->sizes || p->size[at].bytes != b->bytes) {
+        memmove(&p->size[at + 1], &p->size[at], (size_t)(p->sizes++ - at) * sizeof p->size[0]);
+        p->size[at] = (size){b->bytes, NONE};
+    }
+    b->last = NONE;
+    b->next = p->size[at].first;
+    if (b->next != NONE) p->block[b->next].last = n;
+    p->size[at].first = n;
+    b->free = true;
+    if (is_whole(b)) p->whole += b->bytes;
 }
 
-static void free_remove(pool *p, int at)
+static void free_remove(pool *p, short n)
 {
-    p->block[p->free[at]].free = false;
-    p->frees--;
-    memmove(&p->free[at], &p->free[at + 1], (size_t)(p->frees - at) * sizeof p->free[0]);
+    block *b = &p->block[n];
+    if (is_whole(b)) p->whole -= b->bytes;
+    b->free = false;
+    if (b->next != NONE) p->block[b->next].last = b->last;
+    if (b->last != NONE) {
+        p->block[b->last].next = b->next;
+        return;
+    }
+    int at = size_place(p, b->bytes);
+    p->size[at].first = b->next;
+    if (b->next == NONE) memmove(&p->size[at], &p->size[at + 1], (size_t)(--p->sizes - at) * sizeof p->size[0]);
 }
 
 static short take(pool *p, double bytes)
 {
-    int at = free_place(p, bytes);
+    int at = size_place(p, bytes);
     short n;
-    if (at < p->frees) {
-        n = p->free[at];
-        free_remove(p, at);
+    if (at < p->sizes) {
+        n = p->size[at].first;
+        free_remove(p, n);
     } else {
         double segment = bytes < 10 * MIB ? 20 * MIB : vram_round_up(bytes, 2 * MIB);
         n = node_of(p, segment);
@@ -97,22 +117,15 @@ static void join(pool *p, short n, short behind)
     p->spare = behind;
 }
 
-static void leave_free(pool *p, short n)
-{
-    int at = free_place(p, p->block[n].bytes);
-    while (p->free[at] != n) at++;
-    free_remove(p, at);
-}
-
 static void give(pool *p, short n)
 {
     short before = p->block[n].before, behind = p->block[n].behind;
     if (behind != NONE && p->block[behind].free) {
-        leave_free(p, behind);
+        free_remove(p, behind);
         join(p, n, behind);
     }
     if (before != NONE && p->block[before].free) {
-        leave_free(p, before);
+        free_remove(p, before);
         join(p, before, n);
         n = before;
     }
@@ -177,23 +190,14 @@ static void phase(pool *p, int count, kind kinds[], int ph)
     }
 }
 
-/* Segments with a tensor in them */
-static double used(const pool *p)
-{
-    double bytes = p->reserved;
-    for (int i = 0; i < p->frees; i++) {
-        const block *b = &p->block[p->free[i]];
-        if (b->before == NONE && b->behind == NONE) bytes -= b->bytes;
-    }
-    return bytes;
-}
-
 /* What the allocator holds beside the tensors of the peak: of segments in use, and of all */
 typedef struct { double holes, whole; } idle_bytes;
 
 static idle_bytes idle(const vram_scenario *s, const vram_report *report)
 {
-    pool p = {.spare = NONE};
+    pool p;
+    memset(&p, 0, offsetof(pool, size));
+    p.spare = NONE;
     kind kinds[KINDS + 1];
     int count = 0;
     double always = 0, most = 0, most_used = 0, sum[VRAM_PHASE_COUNT] = {0}, peak = 0, trained = matrices(&s->model);
@@ -213,7 +217,7 @@ static idle_bytes idle(const vram_scenario *s, const vram_report *report)
             if (!(report->phases & VRAM_BIT(ph))) continue;
             phase(&p, count, kinds, ph);
             most = vram_max(most, p.reserved + p.apart);
-            most_used = vram_max(most_used, used(&p) + p.apart);
+            most_used = vram_max(most_used, p.reserved - p.whole + p.apart);
             peak = vram_max(peak, sum[ph]);
         }
     double holes = vram_max(0, always + most_used - peak);
