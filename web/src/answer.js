@@ -1,5 +1,5 @@
 // The sentence: how much, when, on which card, and what to do. One or two short clauses, made of words for ids.
-import { el } from './dom.js';
+import { el, prose } from './dom.js';
 import { rich, ui, word } from './i18n.js';
 import { cardOf, contextAtPeak } from './reading.js';
 import { bytes, bytesFull } from './units.js';
@@ -34,7 +34,7 @@ export function fillSentence(node, report, presets, unit) {
   const number = el('strong', { class: 'peak', title: bytesFull(report.peak.bytes), data: { bytes: report.peak.bytes } }, vars.peak);
   const room = word('room', whole ? 'whole' : 'usable', vars);
   node.dataset.verdict = cardOf(report, presets).fit.verdict;
-  node.replaceChildren(...rich('sentence', id, { ...vars, room, peak: number }));
+  node.replaceChildren(...rich('sentence', id, { ...vars, room, peak: number }).flatMap((part) => (typeof part === 'string' ? prose(part) : [part])));
 }
 
 export const title = (report, presets, unit) => ui('title', { sentence: sentenceText(report, presets, unit) });

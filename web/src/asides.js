@@ -1,6 +1,6 @@
 // What stands beside the account: notes, the counts that are no bytes, and how right the account is.
-import { el, keyed, setAttr, setText, show } from './dom.js';
-import { ui, word } from './i18n.js';
+import { el, keyed, setAttr, setProse, setText, show } from './dom.js';
+import { has, ui, word } from './i18n.js';
 import { bytes, bytesFull, count, parameters, percent } from './units.js';
 import { fieldLabel, noteText, valueWord } from './texts.js';
 
@@ -10,7 +10,7 @@ export function makeNotes(root) {
   root.append(list);
   return {
     update({ report }) {
-      keyed(list, report.notes.map((n, i) => ({ ...n, key: `${n.id}${i}` })), (n) => n.key, () => el('li', {}), (li, n) => setText(li, noteText(n, report.scenario.engine)));
+      keyed(list, report.notes.map((n, i) => ({ ...n, key: `${n.id}${i}` })), (n) => n.key, () => el('li', {}), (li, n) => setProse(li, noteText(n, report.scenario.engine)));
       show(root, report.notes.length > 0);
     },
   };
@@ -48,10 +48,12 @@ const CLOSE = 0.02; // a group is called close when nine in ten of its cases are
 const NAMED = /\.(method|precision|optimizer|algorithm)$|^(weights|engine|gpu)$/; // settings that say by their value what they are
 
 const UNSAID = /^gpus$|^training\.(optimizer_impl|autocast)$/; // follows from the others, or is a detail
-const settingText = ([path, value]) => (Array.isArray(value) ? valueWord(path, 'list') : NAMED.test(path) ? valueWord(path, value) : ui('accuracy_setting', { field: fieldLabel(path), value: typeof value === 'number' ? count(value) : valueWord(path, value) }));
 
-// `isDefault(path, value)`: a setting that need not be said
-export function makeAccuracy(root, accuracy, isDefault) {
+// `isDefault(path, value)`: a setting that need not be said. `gpuName(id)`: what a card is called.
+export function makeAccuracy(root, accuracy, { isDefault, gpuName }) {
+  const valueText = (path, value) => (Array.isArray(value) ? valueWord(path, 'list') : typeof value === 'number' ? count(value) : path === 'gpu' ? gpuName(value)
+    : valueWord(['word', 'model'].find((like) => !has('value', path, value) && has('value', like, value)) ?? path, value));
+  const settingText = ([path, value]) => (Array.isArray(value) || NAMED.test(path) ? valueText(path, value) : ui('accuracy_setting', { field: fieldLabel(path), value: valueText(path, value) }));
   const text = el('p', { class: 'prose-note' });
   const all = makeFold(['group', 'class', 'rows', 'median', 'p90', 'target']);
   const bad = makeFold(['group', 'case', 'estimate', 'measured', 'error']);

@@ -1,8 +1,8 @@
 // The card, drawn to scale: its outline is the chosen GPU's memory, the fill the estimate at its peak. A scenario kept for
 // comparison is a second, lower bar to the same scale.
-import { el, keyed, setAttr, setText, show } from './dom.js';
+import { el, keyed, setAttr, setProse, setText, show } from './dom.js';
 import { layCard } from './geometry.js';
-import { ui, word } from './i18n.js';
+import { sentences, ui, word } from './i18n.js';
 import { colourClass } from './palette.js';
 import { CONTEXT, alive, cardOf, groups, segmentsOf } from './reading.js';
 import { bytes, bytesFull, bytesShort, difference, percent, ticks } from './units.js';
@@ -127,7 +127,7 @@ export function rulerOf({ lay, end, width, unit }) {
 export const fleetText = ({ lay, gpus, card }, unit) => ui('fleet', { n: gpus, gpu: card.name, all: bytes(lay.bytes * gpus, unit), have: bytes(lay.usable * gpus, unit) });
 export const fleetFill = (lay) => Math.min(1, (lay.context + lay.bytes) / lay.total);
 
-export const keptLineText = (report, second, unit) => `${ui('kept', { n: bytes(second.peak.bytes, unit) })} ${ui('kept_now', { n: difference(report.peak.bytes - second.peak.bytes, unit) })}`;
+export const keptLineText = (report, second, unit) => sentences(ui('kept', { n: bytes(second.peak.bytes, unit) }), ui('kept_now', { n: difference(report.peak.bytes - second.peak.bytes, unit) }));
 
 // actions: {onPick(key), onKeep(), onSwap(), onDrop()}
 export function makeCard(root, keptLine, { onPick, onKeep, onSwap, onDrop }) {
@@ -193,7 +193,7 @@ export function makeCard(root, keptLine, { onPick, onKeep, onSwap, onDrop }) {
       node.firstChild.style.setProperty('width', `${fleetFill(lay) * 100}%`);
       node.classList.toggle('over-full', lay.bytes > lay.usable);
     });
-    setText(fleetLine, fleetText(laid, unit));
+    setProse(fleetLine, fleetText(laid, unit));
   }
 
   new ResizeObserver(() => { width = bar.node.clientWidth || 600; draw(); }).observe(bar.node);

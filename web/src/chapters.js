@@ -1,5 +1,5 @@
 // The seven chapters as a strip, more scenarios in a menu, and the panel of the one that is open: its paragraph and variants.
-import { el, keyed, setAttr, setText, show } from './dom.js';
+import { el, keyed, setAttr, setProse, setText, show } from './dom.js';
 import { both, ui, word } from './i18n.js';
 import { bytes, bytesFull } from './units.js';
 
@@ -53,11 +53,11 @@ export function makeChapterPanel(kicker, root, { presets, onVariant }) {
     update({ preset, price, isActive, unit }) {
       const s = presets.scenarios.find((p) => p.id === preset);
       show(root, Boolean(s));
-      show(kicker, Boolean(s));
+      show(kicker, Boolean(s && (s.chapter || !s.question))); // a question is a title too
       if (!s) return;
       setText(place, s.chapter ? ui('chapter_of', { n: s.chapter }) : ui('scenario'));
       setText(heading, both(s.title));
-      setText(s.say ? long : text, both(s.text));
+      setProse(s.say ? long : text, both(s.text));
       setText(summary, ui('guide_long'));
       show(text, !s.say);
       show(folded, Boolean(s.say));

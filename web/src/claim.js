@@ -3,9 +3,9 @@
 import { segmentName } from './card.js';
 import { combobox } from './combobox.js';
 import { freshId } from './controls.js';
-import { el, keyed, setAttr, setText, show } from './dom.js';
+import { el, keyed, setAttr, setProse, setText, show } from './dom.js';
 import { isTree, same } from './paths.js';
-import { has, rich, ui, word } from './i18n.js';
+import { has, rich, sentences, ui, word } from './i18n.js';
 import { modelItems, modelName } from './model-field.js';
 import { colourClass } from './palette.js';
 import { cardOf, need, segmentsOf } from './reading.js';
@@ -74,6 +74,7 @@ export function makeClaim(root, { presets, index, ask, linkOf, onPatch, onOpen }
     node.addEventListener('change', () => onPick(node.value));
     return node;
   };
+  const chosen = (node) => el('span', { class: 'gap-select' }, node);
   const box = (id, onPick) => {
     const node = el('input', { type: 'text', inputmode: 'numeric', autocomplete: 'off', class: 'gap gap-number', 'aria-labelledby': label(id).id });
     node.addEventListener('change', () => onPick(node.value.trim() === '' ? undefined : readCount(node.value)));
@@ -116,7 +117,7 @@ export function makeClaim(root, { presets, index, ask, linkOf, onPatch, onOpen }
     const s = now.report.scenario;
     if (sentence.dataset.words !== document.documentElement.dataset.words) {
       sentence.dataset.words = document.documentElement.dataset.words;
-      sentence.replaceChildren(...rich('ui', 'claim_sentence', { did, model: model.node, n: number, gpu: gpu.node, how, tokens, batch }));
+      sentence.replaceChildren(...rich('ui', 'claim_sentence', { did: chosen(did), model: model.node, n: number, gpu: gpu.node, how: chosen(how), tokens, batch }));
       for (const [id, node] of Object.entries(labels)) setText(node, ui(`claim_label_${id}`));
     }
     const given = s.model;
@@ -127,7 +128,7 @@ export function makeClaim(root, { presets, index, ask, linkOf, onPatch, onOpen }
     gpu.set(s.gpu?.preset ?? s.gpu, cardOf(now.report, presets).name);
     for (const [node, value] of [[number, gpus()], [tokens, at(s, LENGTH[now.task])], [batch, at(s, COUNT[now.task])]]) {
       if (document.activeElement !== node) node.value = String(value);
-      setAttr(node, 'size', Math.max(2, String(value).length));
+      node.style.setProperty('width', `calc(${Math.max(2, String(value).length)}ch + 22px)`);
     }
     setAttr(model.input, 'size', Math.max(4, Math.min(24, name.length + 2)));
     setAttr(gpu.input, 'size', Math.max(6, Math.min(22, cardOf(now.report, presets).name.length)));
@@ -179,7 +180,7 @@ export function makeClaim(root, { presets, index, ask, linkOf, onPatch, onOpen }
       setAttr(node, 'title', bytesFull(t.bytes));
     });
     const card = cardOf(report, presets);
-    setText(against, ui(gpus() > 1 ? 'claim_against_many' : 'claim_against', { n: gpus(), phase: word('phase_at', report.peak.phase), need: bytes(total, unit), card: card.name, has: bytes(fit.usable_bytes, unit) }));
+    setProse(against, ui(gpus() > 1 ? 'claim_against_many' : 'claim_against', { n: gpus(), phase: word('phase_at', report.peak.phase), need: bytes(total, unit), card: card.name, has: bytes(fit.usable_bytes, unit) }));
   }
 
   const valueText = (path, value) => (typeof value === 'number' ? count(value) : value === null ? '' : valueWord(path, value));
@@ -208,7 +209,7 @@ export function makeClaim(root, { presets, index, ask, linkOf, onPatch, onOpen }
       setAttr(li.lastChild, 'title', bytesFull(c.saves_bytes));
     });
     const usable = now.claim.usable_bytes;
-    setText(after, `${bytes(now.claim.needed_bytes, now.unit)} − ${bytes(now.claim.needed_bytes - set.changed_needed_bytes, now.unit)} = ${bytes(set.changed_needed_bytes, now.unit)} ≤ ${bytes(usable, now.unit)}`);
+    setProse(after, `${bytes(now.claim.needed_bytes, now.unit)} − ${bytes(now.claim.needed_bytes - set.changed_needed_bytes, now.unit)} = ${bytes(set.changed_needed_bytes, now.unit)} ≤ ${bytes(usable, now.unit)}`);
     setText(open, ui('claim_open'));
   }
 
@@ -223,10 +224,12 @@ export function makeClaim(root, { presets, index, ask, linkOf, onPatch, onOpen }
     keyed(sets, list, (s) => s.at, makeSet, fillSet);
     const another = list.length && list[0].changes.some((c) => c.path === 'training.method');
     const host = list.some((s) => s.changes.some((c) => c.path === 'parallel.offload'));
-    setText(because, said === 'no' ? ui('claim_no_even', { n: bytes(claim.least_needed_bytes, unit), gpus: report.fits[0].gpus_needed })
+    const few = report.notes.find((n) => n.id === 'gpus_below_product')?.values;
+    setProse(because, said === 'no' && few ? ui('claim_no_degrees', { n: few[0], of: few[1] })
+      : said === 'no' ? ui('claim_no_even', { n: bytes(claim.least_needed_bytes, unit), gpus: report.fits[0].gpus_needed })
       : another ? ui('claim_another') : said === 'possible' && report.fits[0].verdict === 'tight' ? ui('claim_tight') : '');
     show(because, because.textContent !== '');
-    setText(whatIsCheap, [ui('claim_cost'), host ? ui('claim_host') : ''].join(' ').trim());
+    setText(whatIsCheap, sentences(ui('claim_cost'), host && ui('claim_host')));
     show(whatIsCheap, list.length > 0);
   }
 

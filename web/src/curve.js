@@ -2,7 +2,7 @@
 // the phases below the axis as buttons, the card's usable memory as a line, the peak marked.
 import { Chart, Filler, LineController, LineElement, LinearScale, PointElement, Tooltip } from 'chart.js';
 import { css, hatch, lineOfCard, scaleOf } from './chart.js';
-import { el, keyed, setAttr, setText } from './dom.js';
+import { el, keyed, setAttr, setProse, setText } from './dom.js';
 import { sentences, ui, word } from './i18n.js';
 import { colourOf } from './palette.js';
 import { CONTEXT, groups } from './reading.js';
@@ -191,7 +191,7 @@ export function makeCurve(root, { onPhase, onComponent }) {
     });
     place();
     const at = told(spans.find((s) => s.phase === chosen) ?? spans[0]);
-    setText(note, sentences(ui(at.place ? 'instant_note_at' : 'instant_note', { phase: word('phase', chosen), ...at }), ui(components.includes('activations') ? 'curve_note' : 'curve_note_rest')));
+    setProse(note, sentences(ui(at.place ? 'instant_note_at' : 'instant_note', { phase: word('phase', chosen), ...at }), ui(components.includes('activations') ? 'curve_note' : 'curve_note_rest')));
     setAttr(canvas, 'aria-label', ui('curve_aria', {
       list: spans.map((s) => `${word('phase', s.phase)} ${bytes(total(highest(s.points)), unit)}`).join(', '),
       phase: word('phase', top.point.phase), place: placeText(top.point, layers) || word('phase', top.point.phase), n: bytes(total(top.point), unit),

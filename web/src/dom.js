@@ -19,6 +19,14 @@ export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
+// A sentence as nodes: a number does not part from its unit at the end of a line.
+const AMOUNT = /([−+]?\d[\d,.]* (?:[kMG]i?B|B)(?![\w/]))/;
+export const prose = (text) => text.split(AMOUNT).map((part, i) => (i % 2 ? el('span', { class: 'amount' }, part) : part)).filter(Boolean);
+
+export function setProse(node, text) {
+  if (node.textContent !== text) node.replaceChildren(...prose(text));
+}
+
 export function setAttr(node, name, value) {
   if (value === null || value === undefined || value === false) node.removeAttribute(name);
   else if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value === true ? '' : value);

@@ -1,6 +1,6 @@
 // A chapter as a step of a path: what the interviewer asks, three sentences to say, the trap, and the homework. The texts lie with the scenarios; every
 // number in them is the report's or the core's.
-import { el, keyed, setAttr, setText, show } from './dom.js';
+import { el, keyed, setAttr, setProse, setText, show } from './dom.js';
 import { both, ui, word } from './i18n.js';
 import { alive, cardOf } from './reading.js';
 import { bytes, bytesFull, count, difference, parameters, percent } from './units.js';
@@ -58,7 +58,8 @@ print(torch.cuda.max_memory_allocated())` },
   { id: 'batch', shows: 'torch_peak', smi: true, scenario: trained(2), code: step(2) },
 ];
 
-export function makeGuide(question, root, { presets, core, linkOf, quizLink }) {
+// `story`: the scenario that the chapters unfold; the path begins there. `claimLink`: its claim, checked; the path ends there.
+export function makeGuide(question, root, { presets, core, story, linkOf, quizLink, claimLink }) {
   const asks = el('span', { class: 'guide-asks' });
   const asked = el('span', { class: 'guide-question' });
   question.append(asks, asked);
@@ -74,9 +75,9 @@ export function makeGuide(question, root, { presets, core, linkOf, quizLink }) {
   const smi = el('p', { class: 'prose-note' });
   const homework = el('details', { class: 'fold small' }, summary, lead, rows, smi);
   const previous = el('a', { rel: 'prev', class: 'guide-previous' });
-  const practice = el('a', {});
+  const practice = el('a', { class: 'guide-practice' });
   const next = el('a', { rel: 'next', class: 'guide-next' });
-  const path = el('p', { class: 'guide-path' }, previous, practice, next);
+  const path = el('nav', { class: 'guide-path' }, previous, practice, next);
   root.prepend(top);
   root.append(homework, path);
   homework.addEventListener('toggle', () => { if (homework.open && now) fillHomework(); });
@@ -108,33 +109,38 @@ export function makeGuide(question, root, { presets, core, linkOf, quizLink }) {
       });
     setText(smi, ui('homework_smi'));
   }
-  const link = (a, chapter, id) => {
-    show(a, Boolean(chapter));
-    if (!chapter) return;
-    setAttr(a, 'href', linkOf(chapter.id));
-    setText(a, ui(id, { n: chapter.chapter, name: word('chapter', String(chapter.chapter)) }));
+  const link = (a, href, text) => {
+    show(a, href !== null);
+    setAttr(a, 'href', href);
+    setText(a, text);
+  };
+  const step = (a, n, otherwise = [null, '']) => {
+    const chapter = chapters.find((c) => c.chapter === n);
+    link(a, ...(chapter ? [linkOf(chapter.id), ui('guide_chapter', { n, name: word('chapter', String(n)) })] : otherwise));
   };
 
   return {
     update({ preset, report, unit }) {
       const s = presets.scenarios.find((p) => p.id === preset);
       const guided = Boolean(s?.say);
-      for (const node of [question, top, homework, path]) show(node, guided);
+      for (const node of [question, top, path]) show(node, guided);
+      show(homework, Boolean(guided && s.chapter));
       if (!guided) return;
       const vars = guideVars(report, presets, unit);
       now = { report, unit, highlight: { 1: 'load', 2: 'infer', 3: 'train', 4: 'batch' }[s.chapter] };
       setText(asks, ui('guide_asks'));
       setText(asked, both(s.question));
       setText(sayTitle, ui('guide_say'));
-      keyed(say, s.say.map((t, i) => ({ t, i })), (x) => x.i, () => el('li', {}), (li, x) => setText(li, fillIn(both(x.t), vars)));
+      keyed(say, s.say.map((t, i) => ({ t, i })), (x) => x.i, () => el('li', {}), (li, x) => setProse(li, fillIn(both(x.t), vars)));
       setText(trapTitle, ui('guide_trap'));
-      setText(trap, fillIn(both(s.trap), vars));
+      setProse(trap, fillIn(both(s.trap), vars));
       setText(summary, ui('homework'));
-      if (homework.open) fillHomework();
-      link(previous, chapters.find((c) => c.chapter === s.chapter - 1), 'guide_previous');
-      link(next, chapters.find((c) => c.chapter === s.chapter + 1), 'guide_next');
-      setText(practice, ui('guide_practice'));
-      setAttr(practice, 'href', quizLink(String(s.chapter)));
+      if (homework.open && s.chapter) fillHomework();
+      setAttr(path, 'aria-label', ui('guide_path'));
+      step(previous, s.chapter - 1, s.chapter === 1 ? [linkOf(story), ui('guide_story')] : undefined);
+      step(next, (s.chapter ?? 0) + 1, [claimLink(), ui('guide_claim')]);
+      if (s.chapter) link(practice, quizLink(String(s.chapter)), ui('guide_practice'));
+      else link(practice, claimLink(), ui('guide_claim'));
     },
   };
 }

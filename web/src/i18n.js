@@ -35,10 +35,11 @@ export function word(section, ...rest) {
 }
 export const ui = (id, vars) => (vars ? word('ui', id, vars) : word('ui', id));
 
-// The same with nodes in the gaps: a list for append().
+// The same with nodes in the gaps: a list for append(), its texts in one piece.
 export function rich(section, id, vars) {
   const template = look(section, id) ?? readable(id);
-  return template.split(/(\{\w+\})/).filter(Boolean).map((part) => vars[part.slice(1, -1)] ?? part);
+  const parts = template.split(/(\{\w+\})/).filter(Boolean).map((part) => vars[part.slice(1, -1)] ?? part);
+  return parts.reduce((done, part) => (typeof part !== 'object' && typeof done.at(-1) === 'string' ? [...done.slice(0, -1), done.at(-1) + part] : [...done, typeof part === 'object' ? part : String(part)]), []);
 }
 
 // Sentences in a row; Chinese needs no space between them.

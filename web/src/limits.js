@@ -35,7 +35,7 @@ export function makeLimits(root, { solve, onPick }) {
       if (error) return; // the last answers stay, as the account does
       timer = setTimeout(() => {
         const rows = solve(scenario);
-        show(root.parentNode, rows.length > 0);
+        show(root.parentNode, rows.some((r) => r.value !== null)); // where nothing fits there is nothing to set
         keyed(list, rows, (r) => r.path, make, (node, row) => fill(node, row, unit));
       }, REST);
     },

@@ -13,7 +13,8 @@ export function makeLog(root) {
       const { task, engine } = report.scenario;
       const tool = task === 'inference' && engine !== 'transformers' ? engine : 'PyTorch';
       show(root.parentNode, report.log.length > 0);
-      setText(intro, task === 'inference' && version ? ui('log_version', { engine: valueWord('engine', engine), version: version.values.join('.') }) : ui('log_torch', { tool: valueWord('engine', tool) }));
+      if (report.fits[0].verdict === 'no') setText(intro, ui('log_unfit'));
+      else setText(intro, task === 'inference' && version ? ui('log_version', { engine: valueWord('engine', engine), version: version.values.join('.') }) : ui('log_torch', { tool: valueWord('engine', tool) }));
       keyed(list, report.log.map((line, i) => ({ ...line, key: `${i}${line.id}` })), (l) => l.key,
         () => el('li', {}, el('code', { tabindex: '0' }), el('span', { class: 'log-why' })),
         (node, line) => {

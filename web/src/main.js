@@ -30,13 +30,14 @@ import { makeRules } from './rules.js';
 import { makeSlot, patchSlot } from './state.js';
 import { makeTimeline } from './timeline.js';
 import { THEMES, makeTools } from './tools.js';
-import { UNITS } from './units.js';
+import { UNITS, count } from './units.js';
 import { makeWhatIf } from './whatif.js';
 import { errorText, noticeText } from './texts.js';
 
 const $ = (id) => document.getElementById(id);
 const UI_KEYS = { lang: LANGS, theme: THEMES, unit: UNITS, embed: ['1'], chart: ['card', 'all'], view: ['claim', 'quiz'], chapter: /^[1-7]$/, seed: SEED };
 const LANDING = 'one-a100'; // the scenario of a page opened without an address
+const MOST_NOTICES = 12; // of an address; the others are counted
 const SAY_AFTER = 700; // ms of quiet before the sentence is read out
 const SAME_ENTRY = 1000; // ms in which changes of one field are one entry of the history
 
@@ -167,7 +168,10 @@ export async function start({ wasm, presets, accuracy }) {
   const log = makeLog($('log'));
   const whatIf = makeWhatIf($('whatif'), { core, onPick: (changes) => patch(changes, true) });
   const rules = makeRules($('rules-block'));
-  const right = makeAccuracy($('accuracy'), accuracy, (path, value) => value === fallback(index.byPath.get(path)));
+  const right = makeAccuracy($('accuracy'), accuracy, {
+    isDefault: (path, value) => value === fallback(index.byPath.get(path)),
+    gpuName: (id) => presets.gpus.find((g) => g.id === id)?.name ?? id,
+  });
   const chapters = makeChapters($('chapters'), $('more'), { presets, linkOf: presetLink });
   const panel = makeChapterPanel($('kicker'), $('chapter'), {
     presets,
@@ -181,7 +185,11 @@ export async function start({ wasm, presets, accuracy }) {
       sayLater();
     },
   });
-  const guide = makeGuide($('question'), $('chapter'), { presets, core, linkOf: presetLink, quizLink: (chapter) => linkOf([], { view: 'quiz', chapter, seed: quizSeed }) });
+  const guide = makeGuide($('question'), $('chapter'), {
+    presets, core, story: LANDING, linkOf: presetLink,
+    quizLink: (chapter) => linkOf([], { view: 'quiz', chapter, seed: quizSeed }),
+    claimLink: () => linkOf([{ preset: LANDING, scenario: firstSlot().scenario }], { view: 'claim' }),
+  });
   const claim = makeClaim($('claim'), {
     presets, index, ask: (scenario) => core.claim(scenario),
     linkOf: (c) => linkOf([{ preset: c.preset ?? null, scenario: c.scenario ?? baseOf(c) }], { view: 'claim' }),
@@ -336,7 +344,10 @@ export async function start({ wasm, presets, accuracy }) {
     }
     setText(box.firstChild, ui('notice'));
     setText(box.lastChild, ui('close'));
-    keyed(box.children[1], notices.slice(0, 12).map((n, i) => ({ ...n, i })), (n) => `${n.i}${n.id}${n.key}`, () => el('li', {}), (li, n) => setText(li, noticeText(n)));
+    const shownOf = notices.slice(0, MOST_NOTICES).map((n, i) => ({ ...n, i }));
+    const rest = notices.length - shownOf.length;
+    keyed(box.children[1], rest > 0 ? [...shownOf, { i: '', id: 'more', key: '', rest }] : shownOf, (n) => `${n.i}${n.id}${n.key}`, () => el('li', {}),
+      (li, n) => setText(li, n.rest ? ui('notice_more', { n: count(n.rest) }) : noticeText(n)));
   }
 
   // ---- one polite voice

@@ -1,6 +1,6 @@
 // Practice: ten questions of a chapter, one at a time. An answer is judged within 5 %, then the working is shown: the report's own entries.
 import { freshId } from './controls.js';
-import { el, keyed, setAttr, setText, show } from './dom.js';
+import { el, keyed, setAttr, setProse, setText, show } from './dom.js';
 import { symbolLine, valueLine } from './formula.js';
 import { has, ui, word } from './i18n.js';
 import { modelName } from './model-field.js';
@@ -64,13 +64,14 @@ export function makeQuiz(root, { presets, core, lists, linkOf, openLink, onChang
     const all = [...q.entries.map((e) => ({ ...e, sign: 1 })), ...(q.less ?? []).map((e) => ({ ...e, sign: -1 }))].sort((a, b) => b.sign - a.sign || b.bytes - a.bytes);
     const shown = all.slice(0, all.length > MOST_LINES ? MOST_LINES - 1 : MOST_LINES);
     const rest = all.slice(shown.length).reduce((s, e) => s + e.sign * e.bytes, 0);
-    return [...shown.map((e, i) => ({ ...e, key: `${n}${i}` })), ...(rest ? [{ key: `${n}rest`, rest }] : [])];
+    return [...shown.map((e, i) => ({ ...e, key: `${n}${i}` })), ...(rest ? [{ key: `${n}rest`, rest }] : []), ...(all.length > 1 ? [{ key: `${n}sum`, sum: true }] : [])];
   }
   function fillLine(li, e) {
-    const name = e.rest ? ui('claim_rest') : e.rule ? word('rule', e.rule, 'label') : [e.role === 'model' ? '' : word('role', e.role), word('component', e.component), word('what', e.what)].filter(Boolean).join(' · ');
+    const name = e.sum ? ui('quiz_sum') : e.rest ? ui('claim_rest') : e.rule ? word('rule', e.rule, 'label') : [e.role === 'model' ? '' : word('role', e.role), word('component', e.component), word('what', e.what)].filter(Boolean).join(' · ');
     setText(li.children[0].lastChild, name);
     li.children[0].firstChild.className = `swatch ${e.component ? colourClass(e.component) : ''}`;
-    setText(li.children[1], e.rest ? bytesFull(e.rest) : q.count ? countLine(e) : `${e.sign < 0 ? '− ' : ''}${symbolLine(e.formula)} = ${valueLine(e.formula)} = ${bytesFull(e.bytes)}`);
+    li.classList.toggle('is-sum', Boolean(e.sum));
+    setProse(li.children[1], e.sum ? (q.count ? count(q.answer) : bytesFull(q.answer)) : e.rest ? bytesFull(e.rest) : q.count ? countLine(e) : `${e.sign < 0 ? '− ' : ''}${symbolLine(e.formula)} = ${valueLine(e.formula)} = ${bytesFull(e.bytes)}`);
   }
   const countLine = (e) => `${symbolLine(e.formula.slice(0, 1))} = ${valueLine(e.formula.slice(0, 1))}`;
 

@@ -1,6 +1,6 @@
 // Rules of thumb and stated numbers beside the account, never in it: where a rule and the replay part, by how much, and why.
 // The differences of a rule add up to what the ledger has more than it, but for what is too small to show.
-import { el, keyed, setAttr, setText, show } from './dom.js';
+import { el, keyed, setAttr, setProse, setText, show } from './dom.js';
 import { symbolLine, valueLine } from './formula.js';
 import { both, has, sentences, ui, word } from './i18n.js';
 import { alive } from './reading.js';
@@ -156,7 +156,7 @@ export function makeRules(root) {
         setText(p.work, r.work);
         show(p.work, r.work !== '');
         const ours = r.ours === undefined ? '' : ui(r.lines.length ? 'rule_ours' : 'rule_same', { n: amount(r.ours) });
-        setText(p.why, sentences(r.why, ...(r.beside ?? []).map(([id, n]) => ui(`rule_beside_${id}`, { n: bytes(n, unit) })), ours));
+        setProse(p.why, sentences(r.why, ...(r.beside ?? []).map(([id, n]) => ui(`rule_beside_${id}`, { n: bytes(n, unit) })), ours));
         show(p.why, p.why.textContent !== '');
         show(p.lines, Boolean(r.lines?.length));
         keyed(p.lines, r.lines ?? [], (l) => l.part, () => el('li', {}, el('span', { class: 'rule-off' }), el('span', {})), (li, l) => {
@@ -164,7 +164,7 @@ export function makeRules(root) {
           li.firstChild.dataset.bytes = l.off;
           li.dataset.part = l.part;
           const name = l.part === 'whole' ? '' : ui(l.here === undefined ? 'rule_part' : 'rule_part_of', { part: has('rule_part', l.part) ? word('rule_part', l.part) : word('component', l.part), here: amount(l.here ?? 0), rule: amount(l.rule ?? 0) });
-          setText(li.lastChild, sentences(name, l.why));
+          setProse(li.lastChild, sentences(name, l.why));
         });
       });
     },
