@@ -26,9 +26,43 @@ typedef struct {
     double ranks;
     bool eager, unpacks;
     const vram_scenario *scenario;
+    int weights;                    /* this layer's attention probabilities, which eager attention returns; -1: none */
     int old_k, old_v;               /* this layer's cache before the pass; -1: none */
     double own;                     /* its bytes */
 } stage;
+
+/* What families do that others do not */
+enum {
+    EAGER_ONLY = 1,      /* sdpa is not offered, whatever is asked for */
+    NARROW_SOFTMAX = 2,  /* of the scores as they are, not in fp32 */
+    LAST_WEIGHTS = 4,    /* a layer's outputs, probabilities among them, have a name until the next layer has run */
+    NAMED_MLP = 8,       /* gate, activation and up have names until down has run */
+    TWO_TABLES = 16,     /* windowed layers turn by a table of their own */
+    MLP_NORM = 32,       /* a norm before down */
+    NAMED_SCORES = 64,   /* scores before the mask was added have a name, too */
+    ALWAYS_MASKED = 128  /* a mask is made for sdpa, too */
+};
+static const struct { const char *type; int habits; } HABITS[] = {
+    {"bitnet", MLP_NORM}, {"bloom", EAGER_ONLY | LAST_WEIGHTS | NAMED_SCORES}, {"deepseek_v32", ALWAYS_MASKED}, {"deepseek_v4", EAGER_ONLY}, {"falcon", NARROW_SOFTMAX | LAST_WEIGHTS | NAMED_SCORES | ALWAYS_MASKED}, {"gemma2", EAGER_ONLY},
+    {"gemma3", TWO_TABLES}, {"gemma3_text", TWO_TABLES}, {"gemma3n", NAMED_MLP | TWO_TABLES}, {"gemma3n_text", NAMED_MLP | TWO_TABLES}, {"gemma4", TWO_TABLES}, {"gemma4_text", TWO_TABLES},
+    {"glm_moe_dsa", ALWAYS_MASKED}, {"gpt2", NARROW_SOFTMAX}, {"gpt_neo", EAGER_ONLY}, {"gpt_oss", EAGER_ONLY}, {"mimo_v2_flash", EAGER_ONLY | NARROW_SOFTMAX},
+    {"mpt", EAGER_ONLY}, {"openai-gpt", EAGER_ONLY | NARROW_SOFTMAX}, {"vaultgemma", EAGER_ONLY},
+};
+
+static bool has(const vram_model *m, int habit)
+{
+    for (size_t i = 0; i < sizeof HABITS / sizeof *HABITS; i++)
+        if (strcmp(m->model_type, HABITS[i].type) == 0) return HABITS[i].habits & habit;
+    return false;
+}
+
+/* Rows of a side path's tensor; 0: there is none */
+static double extra_rows(const vram_model *m, const char *name)
+{
+    for (int i = 0; i < m->extras; i++)
+        if (strcmp(m->extra[i].name, name) == 0) return (double)m->extra[i].rows;
+    return 0;
+}
 
 static double size_of(const stage *s, const tensor *t)
 {
@@ -133,26 +167,29 @@ static void update_cache(stage *s, const vram_attention *a)
     if (s->old_v >= 0) drop(s, s->old_v);
 }
 
-/* softmax(q k) v with the scores whole: scaled, masked, softmax in fp32 and cast. */
-static void eager_scores(stage *s, double heads, double keys, bool sinks)
+/* softmax(q k) v with the scores whole: scaled, masked, softmax in fp32 and cast. The probabilities have a name until the layer is over. */
+static void eager_scores(stage *s, const vram_model *m, double heads, double keys, bool sinks)
 {
-    int scores = make(s, VRAM_WHAT_ATTENTION_SCORES, heads * keys);
+    vram_what what = VRAM_WHAT_ATTENTION_SCORES;
+    int scores = make(s, what, heads * keys), named = has(m, NAMED_SCORES) ? make(s, what, heads * keys) : -1;
     if (sinks) { /* joined with the sinks, then less their greatest: all in the compute type */
-        int joined = make(s, VRAM_WHAT_ATTENTION_SCORES, heads * (keys + 1));
-        drop(s, make(s, VRAM_WHAT_ATTENTION_SCORES, heads * (keys + 1)));
+        int joined = make(s, what, heads * (keys + 1));
+        drop(s, make(s, what, heads * (keys + 1)));
         drop(s, joined);
-    } else if (s->bytes < 4) {
-        int copy = make32(s, VRAM_WHAT_ATTENTION_SCORES, heads * keys), out = make32(s, VRAM_WHAT_ATTENTION_SCORES, heads * keys);
+    } else if (s->bytes < 4 && !has(m, NARROW_SOFTMAX)) {
+        int copy = make32(s, what, heads * keys), out = make32(s, what, heads * keys);
         drop(s, out);
         drop(s, copy);
     } else {
-        drop(s, make(s, VRAM_WHAT_ATTENTION_SCORES, heads * keys));
+        drop(s, make(s, what, heads * keys));
     }
     drop(s, scores);
+    if (named >= 0) drop(s, named);
+    s->weights = make(s, what, heads * keys);
 }
 
 /* Masked attention cannot group heads: keys and values are repeated, unless there is one head (a view). */
-static void attention_core(stage *s, const vram_attention *a, double heads, double kv_heads, double keys)
+static void attention_core(stage *s, const vram_model *m, const vram_attention *a, double heads, double kv_heads, double keys)
 {
     bool masked = s->tokens > 1 && a->window > 0 && keys >= (double)a->window, repeat = heads > kv_heads && kv_heads > 1;
     int k = -1, v = -1, bias = -1;
@@ -160,7 +197,7 @@ static void attention_core(stage *s, const vram_attention *a, double heads, doub
         k = make_of(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, 1, keys / s->tokens, heads * (double)a->head_dim, s->bytes);
         v = make_of(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, 1, keys / s->tokens, heads * (double)a->v_head_dim, s->bytes);
     }
-    if (s->eager) eager_scores(s, heads, keys, a->sinks);
+    if (s->eager) eager_scores(s, m, heads, keys, a->sinks);
     else if (masked) bias = make(s, VRAM_WHAT_CAUSAL_MASK, keys); /* of every sequence, in the compute type */
     if (masked && !s->eager && a->v_head_dim > 128 && s->bytes < 4) drop(s, make32(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, heads * (double)a->v_head_dim * 3 / 2)); /* and an fp32 sum */
     int out = make(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, heads * (double)a->v_head_dim);
@@ -225,7 +262,7 @@ static int softmax_attention(stage *s, const vram_model *m, const vram_attention
     if (!a->shares_cache) update_cache(s, a);
     if (k >= 0) drop(s, k);
     if (v >= 0) drop(s, v);
-    attention_core(s, a, heads, kv_heads, keys);
+    attention_core(s, m, a, heads, kv_heads, keys);
     int core = make(s, what, heads * (double)a->v_head_dim);
     int out = linear(s, VRAM_WHAT_HIDDEN_STATES, h, heads * (double)a->v_head_dim);
     drop(s, core);
@@ -234,27 +271,47 @@ static int softmax_attention(stage *s, const vram_model *m, const vram_attention
     return out;
 }
 
+/* The sparse index of DeepSeek-V3.2 and GLM-5: every head's score of every key in fp32, twice for a moment; each query's keys are then told by masks.
+ * Keys of several sequences are copied for each query, as matmul() wants them. Returns the masks. */
+static int sparse_index(stage *s, const vram_attention *a, double keys)
+{
+    double heads = (double)a->index_heads, d = (double)a->index_head_dim;
+    vram_what what = VRAM_WHAT_ATTENTION_ACTIVATIONS, scores = VRAM_WHAT_ATTENTION_SCORES;
+    int q = linear(s, what, heads * d, (double)a->q_lora_rank), turned = make(s, what, heads * (double)a->qk_rope_head_dim), joined = make(s, what, heads * d);
+    int wide = make32(s, what, heads * d), copied = s->sequences > 1 ? make32(s, what, d * keys) : -1, product = make32(s, scores, heads * keys);
+    if (copied >= 0) drop(s, copied);
+    drop(s, wide);
+    drop(s, make32(s, scores, heads * keys));
+    drop(s, product);
+    drop(s, joined);
+    drop(s, turned);
+    drop(s, q);
+    return make_of(s, VRAM_WHAT_CAUSAL_MASK, 2, 1, keys, 1);
+}
+
 /* DeepSeek: the latent is cached and expanded to all heads' keys and values for every pass. */
 static int latent_attention(stage *s, const vram_model *m, const vram_attention *a)
 {
     double heads = vram_ceil_div((double)a->heads, s->ranks), nope = (double)a->qk_nope_head_dim, rope = (double)a->qk_rope_head_dim;
     double keys = (s->past + s->tokens) / s->tokens, v = (double)a->v_head_dim;
+    bool indexed = a->index_head_dim > 0;
     vram_what what = VRAM_WHAT_ATTENTION_ACTIVATIONS;
+    int low = indexed ? make(s, what, (double)a->q_lora_rank) : -1, masks = -1;
     int q = linear(s, what, heads * (nope + rope), (double)m->hidden);
     int compressed = linear(s, what, (double)a->kv_lora_rank + rope, (double)m->hidden);
-    int turned = make(s, what, heads * (nope + rope));
+    int turned = make(s, what, heads * rope), query = make(s, what, heads * (nope + rope));
     update_cache(s, a);
     int expanded = make_of(s, what, 1, keys, heads * (nope + v), s->bytes);
     int k = make_of(s, what, 1, keys, heads * (nope + rope), s->bytes);
-    if (s->eager) eager_scores(s, heads, s->past + s->tokens, false);
+    if (indexed) masks = sparse_index(s, a, s->past + s->tokens);
+    if (s->eager) eager_scores(s, m, heads, s->past + s->tokens, false);
+    int bias = indexed && !s->eager ? make(s, VRAM_WHAT_CAUSAL_MASK, s->past + s->tokens) : -1;
     int core = make(s, what, heads * v);
+    if (bias >= 0) drop(s, bias);
     int out = linear(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden, heads * v);
-    drop(s, core);
-    drop(s, k);
-    drop(s, expanded);
-    drop(s, turned);
-    drop(s, compressed);
-    drop(s, q);
+    int all[] = {core, masks, k, expanded, query, turned, compressed, q, low};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i] >= 0) drop(s, all[i]);
     return out;
 }
 
@@ -308,7 +365,7 @@ static int state_mixer(stage *s, const vram_model *m, const vram_layer *l)
 static double activation_copies(const vram_model *m)
 {
     static const struct { const char *type; double copies; } written_out[] = {
-        {"gpt2", 4}, {"gptj", 4}, {"phi", 4}, {"codegen", 4}, {"nemotron", 3}, {"nemotron_h", 3}, {"arcee", 3}, {"jais2", 3}, {"nanochat", 3}, {"apertus", 5.5},
+        {"gpt2", 4}, {"gptj", 4}, {"phi", 4}, {"codegen", 4}, {"nemotron", 3}, {"nemotron_h", 3}, {"arcee", 3}, {"jais2", 3}, {"nanochat", 3}, {"persimmon", 3}, {"apertus", 5.5},
     };
     for (size_t i = 0; i < sizeof written_out / sizeof *written_out; i++)
         if (strcmp(m->model_type, written_out[i].type) == 0) return written_out[i].copies;
@@ -319,7 +376,8 @@ static int dense_mlp(stage *s, const vram_model *m, const vram_ffn *f, double wi
 {
     double i = vram_ceil_div(width, s->ranks), h = (double)m->hidden;
     vram_what what = VRAM_WHAT_MLP_ACTIVATIONS;
-    int first, inner;
+    bool named = has(m, NAMED_MLP);
+    int first, inner, names[3];
     if (f->type == VRAM_FFN_PLAIN) {
         first = linear(s, what, i, h);
         int rest = make(s, what, i * (activation_copies(m) - 1));
@@ -333,16 +391,21 @@ static int dense_mlp(stage *s, const vram_model *m, const vram_ffn *f, double wi
         drop(s, active);
         drop(s, first);
     } else {
-        int gate = linear(s, what, i, h);
-        first = make(s, what, i);
-        drop(s, gate);
-        int up = linear(s, what, i, h);
+        names[0] = linear(s, what, i, h);
+        names[1] = make(s, what, i);
+        if (!named) drop(s, names[0]);
+        names[2] = linear(s, what, i, h);
         inner = make(s, what, i);
-        drop(s, up);
-        drop(s, first);
+        for (int j = 2; j > 0 && !named; j--) drop(s, names[j]);
+    }
+    if (has(m, MLP_NORM)) {
+        int normed = norm(s, m, i);
+        drop(s, inner);
+        inner = normed;
     }
     int out = linear(s, VRAM_WHAT_HIDDEN_STATES, h, i);
     drop(s, inner);
+    for (int j = 2; j >= 0 && named; j--) drop(s, names[j]);
     return out;
 }
 
@@ -439,18 +502,23 @@ static int mixer(stage *s, const vram_model *m, const vram_layer *l)
  * output instead of the residual; GPT-2 keeps both; OPT lets go of the norm's output, and of nothing of its positions. */
 static void decoder_layer(stage *s, const vram_model *m, const vram_layer *l)
 {
-    double h = (double)m->hidden;
-    bool keeps = l->parallel ? false : strcmp(m->model_type, "stablelm") == 0; /* the first norm's output, too */
+    double h = (double)m->hidden, streams = extra_rows(m, "correction_coefs"); /* of AltUp */
+    bool keeps = l->parallel ? false : streams > 0 || strcmp(m->model_type, "stablelm") == 0; /* the first norm's output, too */
     bool only_post = l->post_norms && l->norms <= 2, opt = named(m, "opt", "xglm"), gpt2 = keeps || named(m, "gpt2", "gpt_bigcode");
     old_cache(s, &l->attention);
+    s->weights = -1;
+    int last = s->eager && m->layers > 1 && has(m, LAST_WEIGHTS) ? make(s, VRAM_WHAT_ATTENTION_SCORES, vram_ceil_div((double)l->attention.heads, s->ranks) * (s->past + s->tokens)) : -1;
     static const char *const wide_streams[] = {"mamba", "mamba2", "falcon_mamba", NULL}; /* residual_in_fp32 */
-    int embeddings = make(s, VRAM_WHAT_HIDDEN_STATES, h), input = vram_model_is(m, wide_streams) ? make32(s, VRAM_WHAT_HIDDEN_STATES, h) : make(s, VRAM_WHAT_HIDDEN_STATES, h), positions = -1;
+    bool wide_stream = vram_model_is(m, wide_streams);
+    int embeddings = make(s, VRAM_WHAT_HIDDEN_STATES, h * (1 + streams)), input = make_of(s, VRAM_WHAT_HIDDEN_STATES, 1, 1, h * vram_max(1, streams), wide_stream ? 4 : s->bytes), positions = -1;
     if (m->position == VRAM_POSITION_LEARNED) positions = make_of(s, VRAM_WHAT_HIDDEN_STATES, 1, opt ? 1 : 1 / s->sequences, h, s->bytes);
-    int first = only_post ? -1 : norm(s, m, h);
+    int first = only_post ? -1 : norm(s, m, h), sides[2] = {-1, -1};
+    if (streams > 0) sides[0] = make(s, VRAM_WHAT_HIDDEN_STATES, h * (streams + 1)); /* predictions of all streams, LAuReL's path */
     int attended = mixer(s, m, l);
     if (first >= 0 && !l->parallel && !keeps) drop(s, first);
     int residual = l->parallel ? -1 : make(s, VRAM_WHAT_HIDDEN_STATES, h);
     if (!gpt2 && !l->parallel) drop(s, attended);
+    if (streams > 0) sides[1] = make(s, VRAM_WHAT_HIDDEN_STATES, h);
     int second = only_post || l->parallel ? -1 : norm(s, m, h);
     if (opt && second >= 0) {
         drop(s, second);
@@ -458,7 +526,7 @@ static void decoder_layer(stage *s, const vram_model *m, const vram_layer *l)
     }
     int out = feed_forward(s, m, &l->ffn);
     int sum = make(s, VRAM_WHAT_HIDDEN_STATES, h);
-    int all[] = {sum, out, second, residual, gpt2 || l->parallel ? attended : -1, l->parallel || keeps ? first : -1, positions, input, embeddings};
+    int all[] = {sum, out, second, residual, gpt2 || l->parallel ? attended : -1, l->parallel || keeps ? first : -1, positions, s->weights, sides[1], sides[0], last, input, embeddings};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i] >= 0) drop(s, all[i]);
 }
@@ -492,11 +560,13 @@ static bool ever_masked(const vram_model *m, double tokens, bool windows)
  * whatever the batch), eager attention always, in the compute type, for each sequence. */
 static void whole_pass(stage *s, const vram_model *m)
 {
+    double inputs = extra_rows(m, "per_layer_model_projection");
+    if (inputs > 0) make(s, VRAM_WHAT_HIDDEN_STATES, inputs);
     if (m->position == VRAM_POSITION_ROTARY)
         for (int k = 0; k < m->kinds; k++) {
             const vram_attention *a = &m->kind[k].attention;
             if (a->type == VRAM_MIXER_NONE) continue;
-            make_of(s, VRAM_WHAT_ROTARY_TABLES, 2, 1 / s->sequences, a->type == VRAM_MIXER_MLA ? (double)a->qk_rope_head_dim : (double)a->head_dim, s->bytes);
+            make_of(s, VRAM_WHAT_ROTARY_TABLES, has(m, TWO_TABLES) ? 4 : 2, 1 / s->sequences, a->type == VRAM_MIXER_MLA ? (double)a->qk_rope_head_dim : (double)a->head_dim, s->bytes);
             break;
         }
     if (s->tokens <= 1) return;
@@ -504,7 +574,7 @@ static void whole_pass(stage *s, const vram_model *m)
     if (s->eager) {
         if (ever_masked(m, keys, false)) make(s, VRAM_WHAT_CAUSAL_MASK, keys);
         if (ever_masked(m, 1e18, true)) make(s, VRAM_WHAT_CAUSAL_MASK, keys);
-    } else if (ever_masked(m, keys, true) || strcmp(m->model_type, "falcon") == 0) {
+    } else if (ever_masked(m, keys, true) || has(m, ALWAYS_MASKED)) {
         make_of(s, VRAM_WHAT_CAUSAL_MASK, 1, 1 / s->sequences, keys, 1);
     }
 }
@@ -585,7 +655,7 @@ typedef struct {
 static stage begin(const pass *p, double tokens, double past)
 {
     stage s = {.scenario = p->scenario, .sequences = p->sequences, .tokens = tokens, .past = past, .bytes = p->bytes,
-               .ranks = (double)p->scenario->parallel.tensor, .unpacks = vram_format_get(p->scenario->weights)->scheme == VRAM_SCHEME_NF4 || vram_format_get(p->scenario->weights)->scheme == VRAM_SCHEME_NF4_DQ, .eager = p->scenario->transformers.attention == VRAM_ATTENTION_EAGER};
+               .ranks = (double)p->scenario->parallel.tensor, .unpacks = vram_format_get(p->scenario->weights)->scheme == VRAM_SCHEME_NF4 || vram_format_get(p->scenario->weights)->scheme == VRAM_SCHEME_NF4_DQ, .eager = p->scenario->transformers.attention == VRAM_ATTENTION_EAGER || has(p->model, EAGER_ONLY)};
     whole_pass(&s, p->model);
     return s;
 }
