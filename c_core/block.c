@@ -52,16 +52,28 @@ static style style_of(const vram_model *m)
 static vram_size wide(const block *b, vram_symbol symbol, double width) { return SIZE(b, ROWS(b), {symbol, width}); }
 static vram_size heads_wide(const block *b, vram_symbol symbol, double heads, double head_dim) { return SIZE(b, ROWS(b), {symbol, heads}, {VRAM_SYMBOL_HEAD_DIM, head_dim}); }
 
-static block begin(const vram_pass *pass, vram_tape *t, int kind)
+static void begin(const vram_pass *pass, vram_tape *t, int kind, block *b)
 {
-    vram_tape_clear(t, pass->scenario->training.autocast != 0 && !pass->no_autocast, pass->workspace);
+    const vram_scenario *s = pass->scenario;
+    vram_tape_clear(t, s->training.autocast != 0 && !pass->no_autocast, pass->workspace);
     t->update = pass->update;
-    t->caches = !pass->gradients && !pass->lora && pass->scenario->training.method == VRAM_METHOD_FULL;
-    block b = {.pass = pass, .t = t, .kind = kind, .layer = kind < 0 ? NULL : &pass->model->kind[kind], .style = style_of(pass->model)};
-    b.hidden = wide(&b, VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden);
-    b.rows = SIZE(&b, ROWS(&b));
-    return b;
+    t->caches = !pass->gradients && !pass->lora && s->training.method == VRAM_METHOD_FULL;
+    *b = (block){.pass = pass, .t = t, .kind = kind, .layer = kind < 0 ? NULL : &pass->model->kind[kind], .style = style_of(pass->model)};
+    b->hidden = b->stream = wide(b, VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden);
+    b->rows = b->stream_rows = SIZE(b, ROWS(b));
+    if (s->parallel.tensor <= 1) return;
+    if (kind >= 0) b->layer = vram_rank_layer(s, b->layer, &b->divided);
+    if (!s->parallel.sequence) return;
+    vram_factor batch = {VRAM_SYMBOL_MICRO_BATCH, pass->batch}, part = {VRAM_SYMBOL_SEQUENCE, vram_stream_tokens(pass)};
+    b->stream = SIZE(b, batch, part, {VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden});
+    b->stream_rows = SIZE(b, batch, part);
 }
+
+/* Sequence parallelism: what stands between the blocks has its tokens divided over the ranks. A block gathers them and keeps what it has
+ * gathered; its output, a part of the sum on each rank, is summed and scattered. Source: torch/distributed/tensor/parallel/style.py
+ * (PrepareModuleInput, RowwiseParallel), as torchtitan/models/llama3/infra/parallelize.py has them. */
+static vram_cell gather(const block *b, vram_cell x) { return b->stream == b->hidden ? x : vram_op_resized(b->t, x, b->hidden, false, VRAM_WHAT_GATHERED_INPUT); }
+static vram_cell scatter(const block *b, vram_cell x) { return b->stream == b->hidden ? x : vram_op_resized(b->t, x, b->stream, false, VRAM_WHAT_HIDDEN_STATES); }
 
 static void finish(block *b, vram_cell y)
 {
@@ -150,7 +162,7 @@ static vram_cell norm_of(const block *b, vram_cell x, vram_size rows, double wid
     return vram_op_layer_norm(b->t, x, weight, bias, rows, VRAM_WHAT_NORM_OUTPUT);
 }
 
-static vram_cell norm(const block *b, vram_cell x) { return norm_of(b, x, b->rows, (double)b->pass->model->hidden); }
+static vram_cell norm(const block *b, vram_cell x) { return norm_of(b, x, b->stream_rows, (double)b->pass->model->hidden); }
 
 /* -------------------------------------------------------------------------------------------------------- linear layers -- */
 
@@ -650,11 +662,14 @@ static vram_cell router(const block *b, vram_cell x)
     return vram_model_is(b->pass->model, narrow) ? vram_op_cast(t, share, vram_width(t, x), VRAM_WHAT_ROUTER_WEIGHTS) : share;
 }
 
+/* Expert parallelism: each rank has its own. Tokens travel to them, from all ranks as many as stay at home when experts are equally liked. */
+static double experts_on_rank(const block *b) { return vram_ceil_div((double)b->layer->ffn.experts, (double)b->pass->scenario->parallel.expert); }
+
 /* Stacked experts; peft folds their adapters into a whole new weight, W + B A, in the type of W (ParamWrapper, baddbmm) */
 static vram_cell expert_matrix(const block *b, const char *name, double rows, double columns, vram_cell factors[2])
 {
     factors[0] = factors[1] = VRAM_NO_CELL;
-    vram_factor e = {VRAM_SYMBOL_EXPERTS, (double)b->layer->ffn.experts};
+    vram_factor e = {VRAM_SYMBOL_EXPERTS, experts_on_rank(b)};
     const vram_tensor *row = row_of(b, name, false, true);
     double rank = b->pass->lora && row != NULL ? vram_lora_rank(b->pass->scenario, b->pass->model, row) : 0;
     int width = (int)vram_format_bytes(b->pass->scenario->lora.dtype);
@@ -665,13 +680,13 @@ static vram_cell expert_matrix(const block *b, const char *name, double rows, do
         factors[1] = vram_op_cast(b->t, right, b->pass->width, VRAM_WHAT_LORA_DOWN);
         return vram_op_matmul(b->t, factors[0], factors[1], SIZE(b, e, {VRAM_SYMBOL_WIDTH, rows}, {VRAM_SYMBOL_WIDTH, columns}), VRAM_WHAT_MERGED_EXPERTS);
     }
-    return vram_tape_parameter(b->t, SIZE(b, {VRAM_SYMBOL_EXPERTS, (double)b->layer->ffn.experts}, {VRAM_SYMBOL_WIDTH, rows}, {VRAM_SYMBOL_WIDTH, columns}), b->pass->width, !b->pass->lora && b->pass->gradients);
+    return vram_tape_parameter(b->t, SIZE(b, e, {VRAM_SYMBOL_WIDTH, rows}, {VRAM_SYMBOL_WIDTH, columns}), b->pass->width, !b->pass->lora && b->pass->gradients);
 }
 
 /* A row of biases for each token and expert, added in place */
 static vram_cell expert_bias(const block *b, double width, vram_size out)
 {
-    vram_size all = SIZE(b, {VRAM_SYMBOL_EXPERTS, (double)b->layer->ffn.experts}, {VRAM_SYMBOL_WIDTH, width});
+    vram_size all = SIZE(b, {VRAM_SYMBOL_EXPERTS, experts_on_rank(b)}, {VRAM_SYMBOL_WIDTH, width});
     return vram_op_gather(b->t, vram_tape_parameter(b->t, all, b->pass->width, false), out, VRAM_WHAT_EXPERT_INPUTS);
 }
 
@@ -704,7 +719,7 @@ static vram_cell experts(const block *b, vram_cell x)
 {
     const vram_ffn *f = &b->layer->ffn;
     vram_tape *t = b->t;
-    double h = (double)b->pass->model->hidden, k = (double)f->experts_per_token, m = (double)f->expert_width;
+    double h = (double)b->pass->model->hidden, k = (double)f->experts_per_token * vram_expert_tokens(b->pass->scenario), m = (double)f->expert_width;
     vram_factor share = {VRAM_SYMBOL_EXPERTS_PER_TOKEN, k};
     vram_size inner = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_INTERMEDIATE, m}), both_size = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_WIDTH, 2 * m}), outer = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_HIDDEN, h});
     vram_cell weights = router(b, x), factors[4], bias = VRAM_NO_CELL;
@@ -791,7 +806,7 @@ vram_pass vram_pass_of(const vram_scenario *s, const vram_model *model, double b
     bool gathered = s->training.precision == VRAM_PRECISION_AMP && s->parallel.data > 1 && (s->parallel.zero == 3 || s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP1 || s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2);
     if (gathered) wide_weights = false; /* fp32 shards are gathered in 16 bit */
     const vram_format_row *stored = vram_format_get(s->weights);
-    vram_pass pass = {.scenario = s, .model = model, .batch = batch, .tokens = tokens, .lora = lora, .gradients = gradients};
+    vram_pass pass = {.scenario = s, .model = model, .batch = batch, .tokens = vram_ceil_div(tokens, (double)s->parallel.context), .lora = lora, .gradients = gradients};
     pass.four_bit = lora && (s->weights == VRAM_FORMAT_NF4 || s->weights == VRAM_FORMAT_NF4_DQ);
     pass.width = lora ? (stored->scheme == VRAM_SCHEME_NONE && stored->block_bytes / stored->block == 4 ? 4 : 2) : wide_weights ? 4 : 2;
     pass.plain_width = pass.width; /* prepare_kbit: measured steps, on a card and on the stand-in, keep embeddings, norms and head in 16 bit */
@@ -810,6 +825,14 @@ static bool wide_stream(const vram_model *m)
     return vram_model_is(m, types);
 }
 
+double vram_words_on_rank(const vram_pass *pass) { return vram_ceil_div((double)pass->model->vocab, (double)pass->scenario->parallel.tensor); }
+
+double vram_stream_tokens(const vram_pass *pass)
+{
+    const vram_scenario *s = pass->scenario;
+    return vram_ceil_div(pass->tokens, s->parallel.sequence ? (double)s->parallel.tensor : 1);
+}
+
 int vram_stream_width(const vram_pass *pass) { return wide_stream(pass->model) ? 4 : pass->plain_width; }
 
 /* A table that is embedding and head: its two gradients meet when backward has come to the embedding. */
@@ -824,9 +847,10 @@ static vram_cell table_of(const block *b, vram_symbol symbol, double rows)
 void vram_block_embedding(const vram_pass *pass, vram_tape *t)
 {
     if (vram_is_megatron(pass->scenario, pass->model)) { vram_megatron_embedding(pass, t); return; }
-    block b = begin(pass, t, -1);
+    block b;
+    begin(pass, t, -1, &b);
     int width = pass->plain_width;
-    vram_cell words = vram_op_embedding(t, table_of(&b, VRAM_SYMBOL_VOCABULARY, (double)pass->model->vocab), b.hidden, width, VRAM_WHAT_HIDDEN_STATES), y = words;
+    vram_cell words = vram_op_embedding(t, table_of(&b, VRAM_SYMBOL_VOCABULARY, vram_words_on_rank(pass)), b.hidden, width, VRAM_WHAT_HIDDEN_STATES), y = words;
     if (b.style.scaled_embedding) y = vram_op_constant(t, y, 0, VRAM_WHAT_HIDDEN_STATES);
     if (b.style.embedding_norm) {
         y = norm(&b, y);
@@ -840,7 +864,7 @@ void vram_block_embedding(const vram_pass *pass, vram_tape *t)
         vram_tape_hold(t, position);
         vram_tape_hold(t, words);
     }
-    finish(&b, y);
+    finish(&b, scatter(&b, y));
 }
 
 static vram_cell residual(const block *b, vram_cell x, vram_cell y)
@@ -855,9 +879,9 @@ static vram_cell residual(const block *b, vram_cell x, vram_cell y)
 static vram_cell parallel_blocks(const block *b, vram_cell x, vram_cell *weights)
 {
     vram_tape *t = b->t;
-    vram_cell normed = norm(b, x);
-    vram_cell attended = attention(b, normed, weights);
-    vram_cell fed = mlp(b, b->style.two_norms || b->layer->norms > 1 ? norm(b, x) : normed);
+    vram_cell normed = gather(b, norm(b, x));
+    vram_cell attended = scatter(b, attention(b, normed, weights));
+    vram_cell fed = scatter(b, mlp(b, b->style.two_norms || b->layer->norms > 1 ? gather(b, norm(b, x)) : normed));
     vram_cell sum = vram_op_add(t, fed, attended, VRAM_WHAT_HIDDEN_STATES);
     vram_cell y = vram_op_add(t, sum, x, VRAM_WHAT_HIDDEN_STATES);
     vram_tape_hold(t, attended);
@@ -882,16 +906,19 @@ static vram_cell token_mixer(const block *b, vram_cell x, vram_cell *weights)
     return sum;
 }
 
+static vram_cell mixed(const block *b, vram_cell x, vram_cell *weights) { return scatter(b, token_mixer(b, gather(b, x), weights)); }
+static vram_cell fed_forward(const block *b, vram_cell x) { return scatter(b, mlp(b, gather(b, x))); }
+
 /* Norms before, after, or before and after attention and MLP; a layer may be one of the two (Mamba, Nemotron-H) */
 static vram_cell serial_blocks(const block *b, vram_cell x, vram_cell *weights)
 {
     bool after = b->layer->post_norms, before = !after || b->layer->norms == 4, mixes = b->layer->attention.type != VRAM_MIXER_NONE || vram_mixer_known(&b->layer->state), feeds = b->layer->ffn.type != VRAM_FFN_NONE;
-    if (mixes && !feeds) return residual(b, x, token_mixer(b, norm(b, vram_op_cast(b->t, x, b->pass->plain_width, VRAM_WHAT_HIDDEN_STATES)), weights));
-    if (!mixes && b->layer->norms == 1) return residual(b, x, mlp(b, norm(b, x)));
-    vram_cell attended = token_mixer(b, before ? norm(b, x) : x, weights);
+    if (mixes && !feeds) return residual(b, x, mixed(b, norm(b, vram_op_cast(b->t, x, b->pass->plain_width, VRAM_WHAT_HIDDEN_STATES)), weights));
+    if (!mixes && b->layer->norms == 1) return residual(b, x, fed_forward(b, norm(b, x)));
+    vram_cell attended = mixed(b, before ? norm(b, x) : x, weights);
     if (after) attended = norm(b, attended);
     vram_cell middle = residual(b, x, attended);
-    vram_cell fed = mlp(b, before ? norm(b, middle) : middle);
+    vram_cell fed = fed_forward(b, before ? norm(b, middle) : middle);
     if (after) fed = norm(b, fed);
     vram_cell y = residual(b, middle, fed);
     vram_tape_hold(b->t, middle);
@@ -900,9 +927,10 @@ static vram_cell serial_blocks(const block *b, vram_cell x, vram_cell *weights)
 
 void vram_block_layer(const vram_pass *pass, int kind, bool input_gradient, vram_tape *t)
 {
-    if (vram_is_megatron(pass->scenario, pass->model) && !pass->lora) { vram_megatron_layer(pass, kind, t); return; }
-    block b = begin(pass, t, kind);
-    vram_cell weights = VRAM_NO_CELL, x = vram_tape_input(t, b.hidden, vram_stream_width(pass), VRAM_WHAT_HIDDEN_STATES, input_gradient);
+    if (vram_is_megatron(pass->scenario, pass->model)) { vram_megatron_layer(pass, kind, input_gradient, t); return; }
+    block b;
+    begin(pass, t, kind, &b);
+    vram_cell weights = VRAM_NO_CELL, x = vram_tape_input(t, b.stream, vram_stream_width(pass), VRAM_WHAT_HIDDEN_STATES, input_gradient);
     if (pass->outputs_held) t->cell[x].last_use = -1;
     vram_cell y = b.layer->parallel ? parallel_blocks(&b, x, &weights) : serial_blocks(&b, x, &weights);
     vram_tape_hold(t, weights);
@@ -920,7 +948,7 @@ bool vram_caller_keeps_logits(const vram_scenario *s)
 static vram_cell head_weight(const block *b)
 {
     const vram_model *m = b->pass->model;
-    vram_size table = SIZE(b, {VRAM_SYMBOL_VOCABULARY, (double)m->vocab}, {VRAM_SYMBOL_HIDDEN, (double)m->hidden});
+    vram_size table = SIZE(b, {VRAM_SYMBOL_VOCABULARY, vram_words_on_rank(b->pass)}, {VRAM_SYMBOL_HIDDEN, (double)m->hidden});
     return (vram_is_tied(b->pass) ? vram_tape_tied : vram_tape_parameter)(b->t, table, b->pass->plain_width, b->pass->gradients && !b->pass->lora);
 }
 
@@ -928,8 +956,8 @@ static vram_cell logits_of(const block *b, vram_cell last, vram_cell weight)
 {
     const vram_model *m = b->pass->model;
     vram_tape *t = b->t;
-    vram_size words = wide(b, VRAM_SYMBOL_VOCABULARY, (double)m->vocab);
-    vram_cell logits = vram_op_linear(t, last, weight, m->head_bias ? vector(b, (double)m->vocab) : VRAM_NO_CELL, words, VRAM_WHAT_LOGITS);
+    double on_rank = vram_words_on_rank(b->pass);
+    vram_cell logits = vram_op_linear(t, last, weight, m->head_bias ? vector(b, on_rank) : VRAM_NO_CELL, wide(b, VRAM_SYMBOL_VOCABULARY, on_rank), VRAM_WHAT_LOGITS);
     if (b->style.scaled_logits || b->style.capped_logits) logits = vram_op_constant(t, logits, 0, VRAM_WHAT_LOGITS);
     if (b->style.capped_logits) logits = vram_op_constant(t, vram_op_unary(t, logits, false, true, 0, VRAM_WHAT_LOGITS), 0, VRAM_WHAT_LOGITS);
     return logits;
@@ -953,9 +981,10 @@ static bool over_logits(const vram_pass *pass)
 void vram_block_head(const vram_pass *pass, vram_tape *t)
 {
     if (vram_is_megatron(pass->scenario, pass->model)) { vram_megatron_head(pass, t); return; }
-    block b = begin(pass, t, -1);
-    vram_cell x = vram_tape_input(t, b.hidden, vram_stream_width(pass), VRAM_WHAT_HIDDEN_STATES, pass->gradients);
-    vram_cell last = pass->model->final_norm ? norm(&b, x) : x, weight = head_weight(&b);
+    block b;
+    begin(pass, t, -1, &b);
+    vram_cell x = vram_tape_input(t, b.stream, vram_stream_width(pass), VRAM_WHAT_HIDDEN_STATES, pass->gradients);
+    vram_cell last = gather(&b, pass->model->final_norm ? norm(&b, x) : x), weight = head_weight(&b);
     if (wide_stream(pass->model)) last = vram_op_cast(t, last, pass->plain_width, VRAM_WHAT_HIDDEN_STATES);
     t->offloads = false; /* the head is left out, and the loss is outside */
     if (pass->head != VRAM_HEAD_LOSS) {
@@ -1035,6 +1064,7 @@ vram_cell vram_part_linear(const block *b, vram_cell x, const char *name, double
 /* The state-space mixer of a layer alone, without gradients: for generate(). Its input is counted outside. */
 void vram_block_mixer(const vram_pass *pass, int kind, vram_tape *t)
 {
-    block b = begin(pass, t, kind);
+    block b;
+    begin(pass, t, kind, &b);
     finish(&b, vram_mixer_write(&b, vram_tape_outside(t, b.hidden, pass->width, VRAM_WHAT_HIDDEN_STATES)));
 }

@@ -21,7 +21,7 @@ typedef enum {
 typedef struct {
     const vram_scenario *scenario;
     const vram_model *model;
-    double batch, tokens;      /* sequences, tokens each */
+    double batch, tokens;      /* sequences, tokens each: those of this rank of context parallelism */
     bool lora;
     bool gradients;            /* false: a pass that only scores */
     bool input_gradient;       /* the embedding's output requires a gradient */
@@ -48,7 +48,7 @@ void vram_block_mixer(const vram_pass *pass, int kind, vram_tape *tape); /* a la
 void vram_block_head(const vram_pass *pass, vram_tape *tape); /* last norm, head, loss */
 /* megatron.c: the same, divided over ranks */
 void vram_megatron_embedding(const vram_pass *pass, vram_tape *tape);
-void vram_megatron_layer(const vram_pass *pass, int kind, vram_tape *tape);
+void vram_megatron_layer(const vram_pass *pass, int kind, bool input_gradient, vram_tape *tape);
 void vram_megatron_shared(const vram_pass *pass, vram_role role, unsigned phases, vram_report *report);
 void vram_megatron_head(const vram_pass *pass, vram_tape *tape);
 /* heads.c: what follows the last norm's output, for heads other than VRAM_HEAD_LOSS */
@@ -59,6 +59,8 @@ void vram_block_shared(const vram_pass *pass, vram_role role, unsigned phases, v
 bool vram_caller_keeps_logits(const vram_scenario *scenario);
 bool vram_is_tied(const vram_pass *pass);
 double vram_block_mask(const vram_pass *pass, vram_factor factor[4]); /* bytes, and their factors; held while the layers run */
+double vram_words_on_rank(const vram_pass *pass); /* rows of embedding and head after tensor parallelism */
+double vram_stream_tokens(const vram_pass *pass); /* tokens of the residual stream after sequence parallelism */
 int vram_stream_width(const vram_pass *pass); /* bytes of a number in the residual stream */
 
 #endif

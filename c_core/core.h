@@ -204,7 +204,12 @@ double vram_rank_params(const vram_scenario *scenario, const vram_model *model);
 /* What a stage of the pipeline runs: the one that is taken for the fullest */
 typedef struct { int64_t layers; double in_flight; /* micro-batches whose activations it holds, of all its layers */ bool embedding, head; } vram_stage;
 vram_stage vram_stage_of(const vram_scenario *scenario, const vram_model *model);
-bool vram_is_megatron(const vram_scenario *scenario, const vram_model *model); /* its layers run as Megatron's do: tensors divided over ranks, fused */
+bool vram_is_megatron(const vram_scenario *scenario, const vram_model *model); /* its layers run as Megatron's do, fused; other engines divide the plain ones */
+/* What a rank of tensor parallelism has of a layer: heads, widths, channels; written to *divided, which is returned */
+const vram_layer *vram_rank_layer(const vram_scenario *scenario, const vram_layer *layer, vram_layer *divided);
+double vram_expert_tensor(const vram_scenario *scenario); /* ranks that one expert is cut over */
+double vram_expert_tokens(const vram_scenario *scenario); /* share of the tokens' copies that the experts of one rank get */
+double vram_expert_replicas(const vram_scenario *scenario); /* ranks that hold the same experts */
 double vram_rank_expert_params(const vram_scenario *scenario, const vram_model *model); /* those of vram_rank_params that are experts' */
 vram_tensor vram_rank_tensor(const vram_scenario *scenario, const vram_model *model, const vram_tensor *tensor);
 /* Rows or columns of a tensor on one GPU, its copies (experts) on one GPU, layers of its kind on the fullest stage */

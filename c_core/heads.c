@@ -194,7 +194,7 @@ static void value(const writer *w, vram_cell last)
 
 void vram_head_write(const vram_pass *pass, vram_tape *t, vram_cell last, vram_cell weight)
 {
-    writer w = {pass, t, (double)pass->model->vocab, (double)pass->model->hidden};
+    writer w = {pass, t, vram_words_on_rank(pass), (double)pass->model->hidden};
     t->mark = 0;
     switch (pass->head) {
     case VRAM_HEAD_FUSED: fused(&w, last, weight); break;

@@ -7,6 +7,7 @@
  * Source: Shoeybi et al. 2019 (arXiv 1909.08053). */
 #include "core.h"
 
+#include <stddef.h>
 #include <string.h>
 
 static double share(double whole, double ranks) { return vram_ceil_div(whole, ranks); }
@@ -16,7 +17,38 @@ static double heads_of_rank(double heads, double ranks) { return ranks >= heads 
 
 bool vram_is_megatron(const vram_scenario *s, const vram_model *m)
 {
-    return s->parallel.engine == VRAM_PARALLEL_ENGINE_MEGATRON || s->parallel.tensor > 1 || s->parallel.context > 1 || strcmp(m->model_type, "megatron") == 0;
+    return s->parallel.engine == VRAM_PARALLEL_ENGINE_MEGATRON || strcmp(m->model_type, "megatron") == 0;
+}
+
+double vram_expert_tensor(const vram_scenario *s) { return s->parallel.expert > 1 ? (double)s->parallel.expert_tensor : (double)s->parallel.tensor; }
+
+/* Where an expert is cut over fewer ranks than the rest, each of the others' ranks brings its own part of the tokens.
+ * Source: torchtitan/distributed/expert_parallel.py (ReordererSequenceParallel); megatron/core/transformer/moe/token_dispatcher.py */
+double vram_expert_tokens(const vram_scenario *s)
+{
+    double ranks = vram_expert_tensor(s);
+    return ranks / vram_max(ranks, (double)s->parallel.tensor);
+}
+
+/* Source: torchtitan/distributed/parallel_dims.py (dp_mod_ep); megatron/core/parallel_state.py (expert data parallel size) */
+double vram_expert_replicas(const vram_scenario *s)
+{
+    double ranks = (double)s->parallel.data * (double)s->parallel.context * (double)s->parallel.tensor;
+    return vram_max(1, vram_floor_div(ranks, (double)s->parallel.expert * vram_expert_tensor(s)));
+}
+
+static void divide(int64_t *count, double ranks) { *count = (int64_t)vram_ceil_div((double)*count, ranks); }
+
+const vram_layer *vram_rank_layer(const vram_scenario *s, const vram_layer *layer, vram_layer *mine)
+{
+    double tp = (double)s->parallel.tensor;
+    *mine = *layer;
+    int64_t *const counts[] = {&mine->attention.heads, &mine->attention.output, &mine->attention.gate_width, &mine->ffn.width, &mine->ffn.shared_width,
+                               &mine->state.inner, &mine->state.heads, &mine->state.key_heads, &mine->state.groups};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) divide(counts[i], tp);
+    if (mine->attention.kv_heads > 0) mine->attention.kv_heads = (int64_t)heads_of_rank((double)mine->attention.kv_heads, tp);
+    divide(&mine->ffn.expert_width, vram_expert_tensor(s));
+    return mine;
 }
 
 /* One forward, one backward (Narayanan et al. 2021, arXiv 2104.04473): stage r of p holds p - r micro-batches; with v chunks a stage (interleaved)
@@ -66,9 +98,8 @@ vram_tensor vram_rank_tensor(const vram_scenario *s, const vram_model *model, co
         break;
     }
     case VRAM_SHARD_EXPERTS: {
-        double width_ranks = s->parallel.expert > 1 ? (double)s->parallel.expert_tensor : tp;
         copies = share(copies, (double)s->parallel.expert);
-        rows = share(rows, width_ranks);
+        rows = share(rows, vram_expert_tensor(s));
         break;
     }
     case VRAM_SHARD_NONE: break;

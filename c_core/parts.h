@@ -37,6 +37,8 @@ typedef struct {
     style style;
     int kind;
     vram_size hidden, rows;    /* b s h; b s */
+    vram_size stream, stream_rows; /* the same between the blocks: divided over the ranks by sequence parallelism */
+    vram_layer divided;        /* behind `layer`, where tensor parallelism divides it */
 } block;
 
 #define SIZE(b, ...) vram_tape_size((b)->t, (int)(sizeof(((const vram_factor[]){__VA_ARGS__})) / sizeof(vram_factor)), (const vram_factor[]){__VA_ARGS__})

@@ -939,12 +939,13 @@ static vram_cell sized(vram_tape *t, vram_size size, vram_cell like, vram_what w
 }
 
 /* ColumnParallelLinear and RowParallelLinear with sequence parallelism: the input is gathered for the product and gathered anew in backward,
- * the output is scattered. Source: megatron/core/tensor_parallel/layers.py (LinearWithGradAccumulationAndAsyncCommunication). */
-vram_cell vram_op_linear_parallel(vram_tape *t, vram_cell x, vram_size gathered, vram_size partial, vram_size out, vram_what what)
+ * the output is scattered. Nothing is kept, and nothing gathered anew, for a frozen weight. Source: megatron/core/tensor_parallel/layers.py
+ * (LinearWithGradAccumulationAndAsyncCommunication, LinearWithFrozenWeight). */
+vram_cell vram_op_linear_parallel(vram_tape *t, vram_cell x, bool trained, vram_size gathered, vram_size partial, vram_size out, vram_what what)
 {
     vram_tape_op *op = begin1(t, x);
     bool gathers = gathered != t->cell[x].shape, scatters = partial != out;
-    save(t, op, x);
+    if (trained) save(t, op, x);
     vram_cell whole = gathers ? sized(t, gathered, x, VRAM_WHAT_GATHERED_INPUT) : VRAM_NO_CELL, parts = scatters ? sized(t, partial, x, VRAM_WHAT_UNSCATTERED_OUTPUT) : VRAM_NO_CELL;
     workspace(t, t->workspace);
     vram_cell y = output(t, op, out, vram_width(t, x), what);
@@ -953,10 +954,11 @@ vram_cell vram_op_linear_parallel(vram_tape *t, vram_cell x, vram_size gathered,
     backward(t, op);
     if (op->grad) {
         vram_cell above = scatters ? sized(t, partial, x, VRAM_WHAT_ACTIVATION_GRADIENT) : VRAM_NO_CELL;
-        vram_cell again = gathers ? sized(t, gathered, x, VRAM_WHAT_GATHERED_INPUT) : VRAM_NO_CELL, inner = gathers ? sized(t, gathered, x, VRAM_WHAT_ACTIVATION_GRADIENT) : VRAM_NO_CELL;
+        vram_cell again = gathers && trained ? sized(t, gathered, x, VRAM_WHAT_GATHERED_INPUT) : VRAM_NO_CELL, inner = gathers ? sized(t, gathered, x, VRAM_WHAT_ACTIVATION_GRADIENT) : VRAM_NO_CELL;
         vram_cell g = make_gradient(t, x, vram_width(t, x));
         workspace(t, t->workspace);
-        if (gathers) { drop(t, inner); drop(t, again); }
+        if (gathers) drop(t, inner);
+        if (gathers && trained) drop(t, again);
         if (scatters) drop(t, above);
         give(t, 0, g);
     }

@@ -150,8 +150,8 @@ vram_cell vram_op_chunk_scan(vram_tape *t, vram_cell core, vram_cell state, int 
 void vram_tape_mark(vram_tape *t);
 void vram_tape_leave(vram_tape *t);
 
-/* Megatron's: sizes as gathered from and before scattered to the ranks; the weight's gradient is added to one that stands */
-vram_cell vram_op_linear_parallel(vram_tape *t, vram_cell x, vram_size gathered, vram_size partial, vram_size out, vram_what what);
+/* Megatron's: sizes as gathered from and before scattered to the ranks; a trained weight's gradient is added to one that stands */
+vram_cell vram_op_linear_parallel(vram_tape *t, vram_cell x, bool trained, vram_size gathered, vram_size partial, vram_size out, vram_what what);
 vram_cell vram_op_resized(vram_tape *t, vram_cell x, vram_size out, bool saves, vram_what what); /* any kernel from one size to another */
 vram_cell vram_op_cross_entropy_over(vram_tape *t, vram_cell logits, vram_cell labels);  /* writes the gradient over the logits */
 
