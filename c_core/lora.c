@@ -104,3 +104,49 @@ double vram_lora_params(const vram_scenario *scenario, const vram_model *model)
     }
     return sum;
 }
+
+/* A reads what the layer reads, B writes what it writes. Elsewhere than in Megatron a half that meets whole tokens on every rank is whole: A
+ * before a layer divided by rows, B behind one divided by columns (peft, tuners/lora/model.py, add_lora_tp_hooks_dtensor; torchtitan/components/lora.py).
+ * Megatron divides both halves of every adapter, A by its rank or by its input, B by its output, and gathers between
+ * (Megatron-Bridge, src/megatron/bridge/peft/utils.py, ParallelLinearAdapter). */
+vram_lora_pair vram_lora_on_rank(const vram_scenario *s, const vram_model *m, const vram_tensor *t)
+{
+    vram_tensor mine = vram_rank_tensor(s, m, t);
+    double rank = vram_lora_rank(s, m, t), tp = (double)s->parallel.tensor, cut = t->shard == VRAM_SHARD_EXPERTS ? vram_expert_tensor(s) : tp;
+    double rows = (double)mine.rows, columns = (double)mine.columns, a_rank = rank;
+    bool back = t->shard == VRAM_SHARD_COLUMNS;
+    if (rank <= 0) return (vram_lora_pair){0};
+    if (t->shard == VRAM_SHARD_EXPERTS && t->rows == m->hidden && t->columns != m->hidden) { /* the way back of an expert */
+        back = true;
+        rows = (double)t->rows;
+        columns = vram_ceil_div(columns, cut);
+    }
+    if (vram_is_megatron(s, m)) {
+        if (back) rows = vram_ceil_div(rows, cut);
+        else a_rank = vram_ceil_div(rank, cut);
+        if (t->shard == VRAM_SHARD_NONE) rows = vram_ceil_div(rows, cut);
+    }
+    double modules = t->modules > 0 ? vram_ceil_div((double)t->modules, (double)s->parallel.pipeline) : (double)mine.layers * (double)mine.copies;
+    return (vram_lora_pair){modules, a_rank, columns, rows, rank, s->lora.dora && takes_linear(s, m, t) ? rows : 0};
+}
+
+/* Of `outside`, what a rank and its stage have */
+static double outside_on_rank(const vram_scenario *s, const vram_model *m)
+{
+    double r = (double)s->lora.rank, both = (double)m->hidden + vram_ceil_div((double)m->vocab, (double)s->parallel.tensor), sum = 0;
+    vram_stage stage = vram_stage_of(s, m);
+    if (s->lora.targets != VRAM_LORA_TARGETS_LIST) return 0;
+    if (stage.head && listed(s, "lm_head")) sum += r * both + (s->lora.dora ? both - (double)m->hidden : 0);
+    if (stage.embedding && listed(s, "embed_tokens")) sum += r * both + (s->lora.dora ? (double)m->hidden : 0);
+    return sum;
+}
+
+double vram_lora_rank_params(const vram_scenario *s, const vram_model *m)
+{
+    double sum = outside_on_rank(s, m);
+    for (int i = 0; i < m->tensors; i++) {
+        vram_lora_pair p = vram_lora_on_rank(s, m, &m->tensor[i]);
+        sum += p.count * (p.a_rows * p.a_columns + p.b_rows * p.b_columns + p.magnitudes);
+    }
+    return sum;
+}

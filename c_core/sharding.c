@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 
+bool vram_sharding_by_expert(const vram_sharding *g) { return g->s->parallel.expert > 1 && g->s->parallel.engine != VRAM_PARALLEL_ENGINE_DDP; }
 double vram_sharding_round(double elements, double ranks) { return vram_ceil_div(elements, ranks) * ranks; }
 
 /* ---------------------------------------------------------------------------------------------------- tensors in order -- */
@@ -15,12 +16,12 @@ static void visit_base(const vram_sharding *g, const vram_tensor *t, vram_shardi
     vram_sharding_tensor one = {copies, rows, columns, packed ? vram_format_bytes(g->s->weights) : g->width, !g->lora, t->part};
     if (t->stacked) one = (vram_sharding_tensor){1, copies, rows * columns, g->width, !g->lora, t->part};
     visit(context, &one);
-    double rank = g->lora ? vram_lora_rank(g->s, g->m, t) : 0;
-    if (rank <= 0) return;
+    vram_lora_pair p = g->lora ? vram_lora_on_rank(g->s, g->m, t) : (vram_lora_pair){0};
+    if (p.count <= 0) return;
     double times = t->modules > 0 ? (double)t->modules / (double)t->layers : copies;
-    visit(context, &(vram_sharding_tensor){times, rank, columns, g->trained_width, true, t->part});
-    visit(context, &(vram_sharding_tensor){times, rows, rank, g->trained_width, true, t->part});
-    if (g->s->lora.dora && t->linear) visit(context, &(vram_sharding_tensor){times, rows, 1, g->trained_width, true, t->part});
+    visit(context, &(vram_sharding_tensor){times, p.a_rows, p.a_columns, g->trained_width, true, t->part});
+    visit(context, &(vram_sharding_tensor){times, p.b_rows, p.b_columns, g->trained_width, true, t->part});
+    if (p.magnitudes > 0) visit(context, &(vram_sharding_tensor){times, p.magnitudes, 1, g->trained_width, true, t->part});
 }
 
 void vram_sharding_each(const vram_sharding *g, int kind, vram_sharding_visitor *visit, void *context)
@@ -31,28 +32,32 @@ void vram_sharding_each(const vram_sharding *g, int kind, vram_sharding_visitor 
 
 /* ------------------------------------------------------------------------------------------------------------- units -- */
 
-typedef struct { vram_sharding_unit *unit; double ranks, trained_width, shard_width; bool by_rows, whole_adapters; } unit_sum;
+typedef struct { vram_sharding_unit *unit; double ranks, replicas, trained_width, shard_width; bool by_rows, whole_adapters; } unit_sum;
 
-/* FSDP 2 cuts each tensor by rows, filled up to the ranks; the others cut the flat whole. */
+/* FSDP 2 cuts each tensor by rows, filled up to the ranks; the others cut the flat whole. With expert parallelism experts are shared by the
+ * ranks that hold the same ones (replicas; else 0), and cut by their own rows when they are fewer than these
+ * (torchtitan/models/llama4/infra/parallelize.py, apply_fsdp). */
 static void count(void *context, const vram_sharding_tensor *t)
 {
     unit_sum *sum = context;
     vram_sharding_unit *u = sum->unit;
-    double rows = sum->by_rows ? vram_sharding_round(t->rows, sum->ranks) : t->rows, elements = t->count * rows * t->columns;
+    bool expert = t->part == VRAM_PART_EXPERT && sum->replicas > 0;
+    double ranks = expert ? sum->replicas : sum->ranks;
+    double rows = sum->by_rows && !(expert && t->rows < ranks) ? vram_sharding_round(t->rows, ranks) : t->rows, elements = t->count * rows * t->columns;
     u->elements += elements;
     u->bytes += elements * t->width;
-    u->shard += elements / sum->ranks;
-    u->shard_bytes += elements / sum->ranks * (t->trained ? sum->shard_width : t->width);
+    u->shard += elements / ranks;
+    u->shard_bytes += elements / ranks * (t->trained ? sum->shard_width : t->width);
     if (sum->by_rows) {
-        double bytes = elements / t->count / sum->ranks * (t->trained ? sum->shard_width : t->width);
+        double bytes = elements / t->count / ranks * (t->trained ? sum->shard_width : t->width);
         u->slack += t->count * (vram_round_up(bytes, 512) - bytes);
     }
     if (!t->trained) return;
     u->trained += elements;
     u->trained_bytes += elements * t->width;
-    u->trained_shard += elements / (sum->whole_adapters ? 1 : sum->ranks);
+    u->trained_shard += elements / (sum->whole_adapters ? 1 : ranks);
     if (sum->by_rows) {
-        double bytes = elements / t->count / sum->ranks * sum->shard_width;
+        double bytes = elements / t->count / ranks * sum->shard_width;
         u->trained_slack += t->count * (vram_round_up(bytes, 512) - bytes);
     }
     u->largest = vram_max(u->largest, t->rows * t->columns);
@@ -81,7 +86,7 @@ static void add_unit(vram_sharding *g, const vram_sharding_unit *u, double times
 static void count_units(vram_sharding *g)
 {
     bool by_rows = g->s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2;
-    unit_sum sum = {&g->root, g->ranks, g->trained_width, g->shard_width, by_rows, g->whole_adapters};
+    unit_sum sum = {&g->root, g->ranks, vram_sharding_by_expert(g) ? vram_expert_replicas(g->s) : 0, g->trained_width, g->shard_width, by_rows, g->whole_adapters};
     vram_sharding_each(g, -1, count, &sum);
     fill_up(g, &g->root);
     add_unit(g, &g->root, 1);

@@ -78,6 +78,7 @@ bool vram_sharding_take(vram_sharding_list *list, const vram_sharding_item *item
 void vram_sharding_entries(const vram_sharding_list *list, const vram_sharding *shard, vram_role role, unsigned phases, vram_report *report);
 void vram_sharding_add(vram_sharding_list *list, vram_component component, vram_what what, double copies, double elements, double width);
 const vram_sharding_unit *vram_sharding_layer(const vram_sharding *shard, int64_t layer);
+bool vram_sharding_by_expert(const vram_sharding *shard); /* experts have ranks of their own to share with */
 double vram_sharding_round(double elements, double ranks); /* elements, up to a multiple of the ranks */
 
 /* One tensor after another in the order of definition: the embedding, the layers, what is behind them */

@@ -22,11 +22,11 @@ typedef struct {
 
 /* ----------------------------------------------------------------------------------------------- trained tensors, one by one -- */
 
-/* Parameters of the table, whatever the model declares */
-static double counted_params(const vram_model *m)
+/* Parameters of the table on this rank, whatever the model declares */
+static double counted_params(const trainer *r)
 {
     double sum = 0;
-    for (int i = 0; i < m->tensors; i++) sum += m->tensor[i].buffer ? 0 : vram_tensor_params(&m->tensor[i]);
+    for (int i = 0; i < r->m->tensors; i++) sum += r->m->tensor[i].buffer ? 0 : vram_rank_tensor_params(r->s, r->m, &r->m->tensor[i]);
     return sum;
 }
 
@@ -39,12 +39,11 @@ static double elements(const trained *t) { return t->copies * t->rows * t->colum
 static void visit_adapters(const trainer *r, visitor *visit, void *sum)
 {
     for (int i = 0; i < r->m->tensors; i++) {
-        const vram_tensor *t = &r->m->tensor[i];
-        double rank = vram_lora_rank(r->s, r->m, t), count = t->modules > 0 ? (double)t->modules : (double)t->layers * (double)t->copies;
-        if (rank <= 0) continue;
-        visit(sum, &(trained){count, 1, rank, (double)t->columns, true});
-        visit(sum, &(trained){count, 1, (double)t->rows, rank, true});
-        if (r->s->lora.dora && t->linear) visit(sum, &(trained){count, 1, (double)t->rows, 1, false});
+        vram_lora_pair p = vram_lora_on_rank(r->s, r->m, &r->m->tensor[i]);
+        if (p.count <= 0) continue;
+        visit(sum, &(trained){p.count, 1, p.a_rows, p.a_columns, true});
+        visit(sum, &(trained){p.count, 1, p.b_rows, p.b_columns, true});
+        if (p.magnitudes > 0) visit(sum, &(trained){p.count, 1, p.magnitudes, 1, false});
     }
 }
 
@@ -52,10 +51,10 @@ static void visit_trained(const trainer *r, visitor *visit, void *sum)
 {
     if (r->lora) { visit_adapters(r, visit, sum); return; }
     for (int i = 0; i < r->m->tensors; i++) {
-        const vram_tensor *t = &r->m->tensor[i];
-        if (t->buffer) continue;
-        double copies = t->stacked ? (double)t->copies : 1;
-        visit(sum, &(trained){(double)t->layers * (double)t->copies / copies, copies, (double)t->rows, (double)t->columns, t->kind >= 0 && copies == 1 && t->columns > 1});
+        vram_tensor t = vram_rank_tensor(r->s, r->m, &r->m->tensor[i]);
+        if (t.buffer || t.layers == 0) continue;
+        double copies = t.stacked ? (double)t.copies : 1;
+        visit(sum, &(trained){(double)t.layers * (double)t.copies / copies, copies, (double)t.rows, (double)t.columns, t.kind >= 0 && copies == 1 && t.columns > 1});
     }
 }
 
@@ -71,8 +70,7 @@ static double share(const trainer *r, double params, int64_t stage)
     double ranks = ranks_from(r->s, stage), experts = ranks > 1 && !r->lora && r->s->parallel.expert > 1 && params == r->params ? vram_rank_expert_params(r->s, r->m) : 0;
     if (is_fsdp(r) && params == r->params) return r->sharding->trained_shard;
     if (experts <= 0) return vram_ceil_div(params, ranks);
-    double groups = ranks * (double)r->s->parallel.tensor, of_experts = (double)r->s->parallel.expert * (double)r->s->parallel.expert_tensor;
-    return vram_ceil_div(params - experts, ranks) + vram_ceil_div(experts, vram_max(1, groups / of_experts)); /* experts have fewer copies to share with */
+    return vram_ceil_div(params - experts, ranks) + vram_ceil_div(experts, vram_expert_replicas(r->s)); /* experts have fewer copies to share with */
 }
 
 /* N parameters x bytes, divided by the ranks of ZeRO from a stage on */
@@ -134,7 +132,7 @@ static void count_eight_bit(void *sum, const trained *t)
 /* A model that is declared by its parameters has so many of them, in tensors of the same proportions. */
 static double declared(const trainer *r, double counted)
 {
-    return r->m->params_override > 0 && !r->lora ? floor(counted / vram_max(1, counted_params(r->m)) * r->m->params_override) : counted;
+    return r->m->params_override > 0 && !r->lora ? floor(counted / vram_max(1, counted_params(r)) * r->params) : counted;
 }
 
 static void eight_bit_states(const trainer *r, double moments)
@@ -143,7 +141,7 @@ static void eight_bit_states(const trainer *r, double moments)
     unsigned phases = r->report->phases;
     visit_trained(r, count_eight_bit, &e);
     double ranks = ranks_from(r->s, 1), bytes = declared(r, e.bytes);
-    if (r->m->params_override > 0 && !r->lora && !e.paged) e.small = r->m->params_override - bytes;
+    if (r->m->params_override > 0 && !r->lora && !e.paged) e.small = r->params - bytes;
     e.bytes = bytes;
     e.blocks = declared(r, e.blocks);
     struct { vram_what what; double n, bytes; } rows[] = {{VRAM_WHAT_QUANTISED_MOMENTS, e.bytes, 1}, {VRAM_WHAT_QUANT_BLOCKS, e.blocks, 4}, {VRAM_WHAT_SMALL_MOMENTS, e.small, 4}};
@@ -172,7 +170,7 @@ static double hidden_params(const trainer *r)
 {
     double n = 0;
     visit_trained(r, count_hidden, &n);
-    return vram_min(r->params, r->lora ? n : floor(n / vram_max(1, counted_params(r->m)) * r->params));
+    return vram_min(r->params, r->lora ? n : floor(n / vram_max(1, counted_params(r)) * r->params));
 }
 
 static void muon_states(const trainer *r, double width)
@@ -342,12 +340,12 @@ static void step(const trainer *r, const vram_replay *replay)
 /* -------------------------------------------------------------------------------------------------------------- together -- */
 
 /* Frozen weights in shares: the first factor of each entry. FSDP leaves what stands beside packed weights (scales) whole: no parameters of modules. */
-static void divide(vram_report *report, int first, double ranks, bool all)
+static void divide(vram_report *report, int first, double ranks, double replicas, bool all)
 {
     for (int i = first; i < report->entries; i++) {
         vram_entry *e = &report->entry[i];
         if (!all && e->what >= VRAM_WHAT_SCALES && e->what <= VRAM_WHAT_DOUBLE_QUANT) continue;
-        e->factor[0].value = vram_ceil_div(e->factor[0].value, ranks);
+        e->factor[0].value = vram_ceil_div(e->factor[0].value, e->what == VRAM_WHAT_EXPERTS ? replicas : ranks);
         e->bytes = 1;
         for (int k = 0; k < e->factors; k++) e->bytes *= e->factor[k].value;
     }
@@ -373,7 +371,8 @@ static void weights(const trainer *r)
     int first = r->report->entries;
     vram_weights(r->s, r->m, r->role, r->s->weights, r->report->phases, r->report);
     frozen_slack(r);
-    if (is_fsdp(r) || ranks_from(r->s, 3) > 1) divide(r->report, first, (double)r->s->parallel.data * (double)r->s->parallel.context, !is_fsdp(r));
+    double ranks = (double)r->s->parallel.data * (double)r->s->parallel.context;
+    if (is_fsdp(r) || ranks_from(r->s, 3) > 1) divide(r->report, first, ranks, r->s->parallel.expert > 1 ? vram_expert_replicas(r->s) : ranks, !is_fsdp(r));
     per_parameter(r, VRAM_COMPONENT_ADAPTERS, VRAM_WHAT_TRAINABLE, r->params, r->width, 3, r->report->phases);
 }
 
@@ -384,7 +383,7 @@ bool vram_steps_in_backward(const vram_scenario *s)
     return s->training.method == VRAM_METHOD_FULL && !reduces && !accumulates && !vram_is_megatron(s, &s->model) && (s->training.optimizer_in_backward == 1 || s->training.optimizer == VRAM_OPTIMIZER_LOMO);
 }
 
-/* Gradients that stand: accumulated over micro-batches, or fp32 beside 16-bit weights. */
+/* Gradients that stand: accumulated over micro-batches, fp32 beside 16-bit weights, or in Megatron's buffer (core/distributed/param_and_grad_buffer.py). */
 static bool gradients_divided(const trainer *r)
 {
     return r->sharding == NULL && !vram_steps_in_backward(r->s) && (ranks_from(r->s, 2) > 1 || r->s->parallel.offload != VRAM_OFFLOAD_NONE);
@@ -393,7 +392,7 @@ static bool gradients_divided(const trainer *r)
 static bool gradients_stand(const trainer *r)
 {
     if (vram_steps_in_backward(r->s)) return false;
-    return r->s->training.gradient_accumulation > 1 || r->gradient_width > r->width;
+    return vram_is_megatron(r->s, r->m) || r->s->training.gradient_accumulation > 1 || r->gradient_width > r->width;
 }
 
 /* Embedding and head in one table: backward makes a gradient of each, and adds them when it has come to the embedding. */
@@ -426,7 +425,7 @@ static void gradients(const trainer *r, const vram_replay *replay)
         return;
     }
     /* those that backward has made at its peak, and those that come after it; of a declared model the same share of what it declares */
-    double counted = r->m->params_override > 0 && !r->lora ? counted_params(r->m) : r->params;
+    double counted = r->m->params_override > 0 && !r->lora ? counted_params(r) : r->params;
     double made = floor(replay->gradient_elements / vram_max(counted, 1) * r->params), early = vram_min(made, r->params);
     second_gradient(r, made - early);
     per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, early, width, 2, backward | step_bit);
@@ -454,7 +453,7 @@ static trainer trainer_of(const vram_scenario *s, const vram_model *m, vram_role
 {
     bool whole = trains_whole(s, role), lora = s->training.method == VRAM_METHOD_LORA && !whole, wide = s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP;
     trainer r = {.s = s, .m = m, .role = role, .report = report, .lora = lora};
-    r.params = lora ? vram_lora_params(s, m) : vram_rank_params(s, m);
+    r.params = lora ? vram_lora_rank_params(s, m) : vram_rank_params(s, m);
     r.width = lora ? vram_format_bytes(s->lora.dtype) : wide ? 4 : 2;
     r.gradient_width = whole ? r.width : vram_format_bytes(s->training.gradients);
     r.state_width = whole ? (s->training.precision == VRAM_PRECISION_MIXED ? 4 : r.width) : vram_format_bytes(s->training.optimizer_states);

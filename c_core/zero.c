@@ -19,7 +19,7 @@ static double setting(int64_t value, double otherwise) { return value == VRAM_UN
 static double bucket_of(const vram_sharding *g) { return setting(g->s->parallel.bucket_elements, BUCKET); }
 static bool offloads(const vram_sharding *g) { return g->s->parallel.offload != VRAM_OFFLOAD_NONE; }
 static bool accumulates(const vram_sharding *g) { return g->s->training.gradient_accumulation > 1; }
-static double share(const vram_sharding *g) { return vram_ceil_div(g->trained, g->ranks); }
+static double share(const vram_sharding *g) { return vram_sharding_by_expert(g) ? vram_ceil_div(g->trained_shard, 1) : vram_ceil_div(g->trained, g->ranks); }
 
 /* --------------------------------------------------------------------------------------------- parameters in their order -- */
 
@@ -247,7 +247,7 @@ static small persistent(const vram_sharding *g)
 
 static void zero3_rest(const vram_sharding *g, list *l)
 {
-    if (g->s->parallel.offload != VRAM_OFFLOAD_OPTIMIZER_WEIGHTS) vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALL_WEIGHTS, 1, vram_ceil_div(g->elements, g->ranks), g->width);
+    if (g->s->parallel.offload != VRAM_OFFLOAD_OPTIMIZER_WEIGHTS) vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALL_WEIGHTS, 1, vram_sharding_by_expert(g) ? vram_ceil_div(g->shard, 1) : vram_ceil_div(g->elements, g->ranks), g->width);
     if (!offloads(g)) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, 1, share(g), g->gradient_width);
     vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_REDUCE_BUCKET, 1, bucket_of(g), bucket_width(g));
     if (g->ranks > 1) vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_PERSISTENT_WEIGHTS, 1, persistent(g).bytes, 1);
