@@ -57,15 +57,12 @@ static void not_modelled(const vram_scenario *s, vram_report *report)
     int loss = s->training.loss, optimizer = s->training.optimizer;
     bool lora = s->training.method == VRAM_METHOD_LORA;
     const struct { bool set; vram_note_id id; const char *path; } rows[] = {
-        {lora && s->parallel.tensor > 1, VRAM_NOTE_PARTLY_DIVIDED, "parallel.tensor"},
-        {lora && s->parallel.context > 1, VRAM_NOTE_PARTLY_DIVIDED, "parallel.context"},
-        {lora && s->parallel.pipeline > 1, VRAM_NOTE_PARTLY_DIVIDED, "parallel.pipeline"},
-        {s->parallel.expert > 1 && (lora || !megatron), VRAM_NOTE_PARTLY_DIVIDED, "parallel.expert"},
         {s->training.packing != VRAM_PACKING_NONE && rl, VRAM_NOTE_NOT_MODELLED, "training.packing"},
         {s->training.optimizer_in_backward != 0 && !vram_steps_in_backward(s), VRAM_NOTE_NOT_MODELLED, "training.optimizer_in_backward"},
         {s->training.offload_activations && megatron, VRAM_NOTE_NOT_MODELLED, "training.offload_activations"},
         {s->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE && megatron && s->training.attention != VRAM_ATTENTION_EAGER, VRAM_NOTE_SELECTIVE_DROPS_NOTHING, "training.checkpointing"},
-        {s->training.method == VRAM_METHOD_LORA && s->lora.prepare_kbit, VRAM_NOTE_NOT_MODELLED, "lora.prepare_kbit"},
+        {lora && s->lora.prepare_kbit, VRAM_NOTE_NOT_MODELLED, "lora.prepare_kbit"},
+        {lora && megatron && s->lora.dora, VRAM_NOTE_NOT_MODELLED, "lora.dora"},
         {(loss == VRAM_LOSS_CHUNKED && rl) || (loss == VRAM_LOSS_INPLACE && rl) || (loss != VRAM_LOSS_FULL && (ppo || megatron)), VRAM_NOTE_NOT_MODELLED, "training.loss"},
         {optimizer == VRAM_OPTIMIZER_GALORE, VRAM_NOTE_GALORE_RANK, "training.optimizer"},
         {optimizer == VRAM_OPTIMIZER_LOMO && !vram_steps_in_backward(s), VRAM_NOTE_LOMO_GRADIENTS, "training.optimizer"},
