@@ -9,10 +9,11 @@
 #include <string.h>
 
 enum {
-    MAX_VARIANTS = 2 * VRAM_MAX_KINDS, MAX_ITEMS = 640, FORWARD = VRAM_ALIVE_FORWARD, LOSS = VRAM_ALIVE_LOSS, BACKWARD = VRAM_ALIVE_BACKWARD, HELD = VRAM_ALIVE_HELD,
+    VARIANTS = 4, MAX_VARIANTS = VARIANTS * VRAM_MAX_KINDS, MAX_ITEMS = 640, FORWARD = VRAM_ALIVE_FORWARD, LOSS = VRAM_ALIVE_LOSS, BACKWARD = VRAM_ALIVE_BACKWARD, HELD = VRAM_ALIVE_HELD,
     LATER = VRAM_ALIVE_LATER, DONE = VRAM_ALIVE_DONE, PEAKS = 3, MOMENTS = VRAM_ALIVE_COUNT
 };
 enum { EMBEDDING = VRAM_PLACE_EMBEDDING, HEAD = VRAM_PLACE_HEAD };
+enum { NO_INPUT_GRADIENT = 1, CHECKPOINTED = 2 }; /* of a variant: see variant_of() */
 
 /* What one piece holds, and how high it rises above that */
 typedef struct {
@@ -34,7 +35,7 @@ typedef struct { uint64_t top[PEAKS][VRAM_TAPE_WORDS], top_left[VRAM_TAPE_WORDS]
 typedef struct {
     const vram_pass *pass;
     const vram_sharding *sharding; /* NULL: none */
-    bool accumulate, recompute, spares, offloads;
+    bool accumulate, spares, offloads;
     vram_tape tape;
     vram_run run;
     piece_sets sets;
@@ -160,9 +161,9 @@ static void run_piece(walker *w, int variant, piece *p)
     memset(&w->sets, 0, sizeof w->sets);
     if (variant == EMBEDDING) vram_block_embedding(w->pass, &w->tape);
     else if (variant == HEAD) vram_block_head(w->pass, &w->tape);
-    else vram_block_layer(w->pass, variant / 2, variant % 2 == 0, &w->tape);
+    else vram_block_layer(w->pass, variant / VARIANTS, (variant & NO_INPUT_GRADIENT) == 0, &w->tape);
     if (variant == HEAD) run_head(w, p);
-    else if (variant >= 0 && w->recompute) run_checkpointed(w, p);
+    else if (variant >= 0 && (variant & CHECKPOINTED)) run_checkpointed(w, p);
     else run_kept(w, p);
 }
 
@@ -212,19 +213,26 @@ static void candidate(summit *s, const vram_sharding *g, int phase, vram_moment 
     s->moment[phase] = moment;
 }
 
-/* Even: the input requires a gradient; odd: it does not (the first layer under LoRA). */
-static int variant_of(const vram_pass *pass, int64_t layer) { return 2 * pass->model->layer_kind[layer] + (layer == 0 && !pass->input_gradient); }
+/* Megatron's selective recomputation is of attention's core alone, and its tapes have that in them. */
+static bool recomputes(const vram_scenario *s)
+{
+    return s->training.checkpointing == VRAM_CHECKPOINTING_FULL || (s->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE && !vram_is_megatron(s, &s->model));
+}
+
+/* What a layer's run depends on beside its kind: whether its input requires a gradient (not that of the first layer under LoRA), and whether
+ * its forward is run again. Of every so many layers the last is, as torchtitan counts them (activation_checkpoint.py, selective_ac_option). */
+static int variant_of(const vram_pass *pass, int64_t layer)
+{
+    const vram_scenario *s = pass->scenario;
+    int64_t every = s->training.checkpointing == VRAM_CHECKPOINTING_FULL && !vram_is_megatron(s, pass->model) ? s->training.checkpointing_interval : 1;
+    bool again = recomputes(s) && (layer + 1) % every == 0;
+    return VARIANTS * pass->model->layer_kind[layer] + (layer == 0 && !pass->input_gradient ? NO_INPUT_GRADIENT : 0) + (again ? CHECKPOINTED : 0);
+}
 
 /* The gradients of a piece stay behind, unless a sharding engine takes them */
 static bool gradients_stay(const vram_sharding *g, int place)
 {
     return g == NULL || g->gradients == VRAM_GRADIENTS_STAND || (g->gradients == VRAM_GRADIENTS_UNIT && place < 0);
-}
-
-/* Megatron's selective recomputation is of attention's core alone, and its tapes have that in them. */
-static bool recomputes(const vram_scenario *s)
-{
-    return s->training.checkpointing == VRAM_CHECKPOINTING_FULL || (s->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE && !vram_is_megatron(s, &s->model));
 }
 
 /* Megatron has an offloading of its own, which is not counted. */
@@ -484,7 +492,6 @@ static void walk_all(walk *k, const vram_pass *pass, const vram_replay *replay)
     w->pass = pass;
     w->sharding = g;
     w->accumulate = g == NULL || g->gradients == VRAM_GRADIENTS_STAND ? replay->gradients_stand : g->gradients == VRAM_GRADIENTS_PASS;
-    w->recompute = recomputes(pass->scenario);
     w->spares = pass->scenario->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE;
     w->offloads = offloads(pass);
     for (int64_t i = 0; i < pass->stage.layers; i++) {
@@ -530,7 +537,7 @@ void vram_replay_curve(const vram_pass *pass, const vram_replay *replay, vram_ti
     walk_all(&k, pass, replay);
     double mask = k.summit.mask;
     for (int c = 0; c < VRAM_COMPONENT_COUNT; c++) {
-        for (int variant = HEAD; variant < 2 * pass->model->kinds; variant++) {
+        for (int variant = HEAD; variant < VARIANTS * pass->model->kinds; variant++) {
             piece *p = variant == HEAD ? &k.head : variant == EMBEDDING ? &k.embedding : &k.layer[variant];
             if (variant >= 0 && !k.used[variant]) continue;
             run_piece(&k.w, variant, p);
@@ -567,7 +574,7 @@ void vram_replay_when(const vram_pass *pass, vram_role role, vram_replay *replay
     collection c = {.items = 0, .gradients_stand = stand};
     unsigned phases = 0;
     walk_all(&k, pass, replay);
-    for (int variant = HEAD; variant < 2 * pass->model->kinds; variant++)
+    for (int variant = HEAD; variant < VARIANTS * pass->model->kinds; variant++)
         if (variant < 0 || k.used[variant]) collect_variant(&k.w, &k.summit, variant, &c);
     for (int i = 0; i < c.items; i++) add_item(&c.item[i], role, whens, when, report);
     add_rounding(&c, role, whens, when, report);
@@ -602,7 +609,7 @@ double vram_replay_forward(const vram_pass *pass, vram_role role, vram_phase pha
     run_piece(&w, EMBEDDING, &embedding);
     top = embedding.rise[FORWARD];
     for (int64_t i = 0; i < pass->model->layers; i++) {
-        int variant = 2 * pass->model->layer_kind[i];
+        int variant = VARIANTS * pass->model->layer_kind[i];
         if (!used[variant]) run_piece(&w, variant, &layer[variant]);
         used[variant] = true;
         double rise = kept + embedding.rise[FORWARD] + layer[variant].rise[FORWARD];
@@ -617,11 +624,11 @@ double vram_replay_forward(const vram_pass *pass, vram_role role, vram_phase pha
     }
     if (report == NULL) return top;
     for (int variant = HEAD; variant < MAX_VARIANTS; variant++) {
-        bool here = variant < 0 ? best == variant : best >= 0 && 2 * pass->model->layer_kind[best] == variant;
+        bool here = variant < 0 ? best == variant : best >= 0 && VARIANTS * pass->model->layer_kind[best] == variant;
         double before = 0;
         if (variant >= 0 && !used[variant]) continue;
         if (variant == HEAD && best != HEAD) continue;
-        for (int64_t i = 0; variant >= 0 && moment != HELD && i < (best == HEAD ? pass->model->layers : best); i++) before += 2 * pass->model->layer_kind[i] == variant;
+        for (int64_t i = 0; variant >= 0 && moment != HELD && i < (best == HEAD ? pass->model->layers : best); i++) before += VARIANTS * pass->model->layer_kind[i] == variant;
         run_piece(&w, variant, &p);
         collect(&c, &w.tape, w.sets.kept, FORWARD, before);
         if (here || (variant == EMBEDDING && best >= 0)) collect(&c, &w.tape, moment == HELD ? w.sets.top_left : w.sets.top[moment], FORWARD, 1);

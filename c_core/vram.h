@@ -374,6 +374,7 @@ typedef struct {
         int optimizer_impl;
         int64_t sequence_length, micro_batch, gradient_accumulation;
         int checkpointing, attention, loss, packing;
+        int64_t checkpointing_interval; /* of every so many layers the last is checkpointed (with VRAM_CHECKPOINTING_FULL) */
         double dropout, clip;  /* dropout < 0: as the config says; clip 0: none */
         int optimizer_in_backward, offload_activations, kernels;
     } training;

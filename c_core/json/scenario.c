@@ -81,6 +81,7 @@ static const field fields[] = {
     {"training.micro_batch", INTEGER, AT(training.micro_batch), 0, NULL, 1, 65536, 1, NULL, "sequences", TRAINS},
     {"training.gradient_accumulation", INTEGER, AT(training.gradient_accumulation), 0, NULL, 1, 1048576, 1, NULL, "steps", TRAINS},
     {"training.checkpointing", ENUM, AT(training.checkpointing), VRAM_LIST_CHECKPOINTING, NULL, 0, 0, VRAM_CHECKPOINTING_NONE, NULL, NULL, TRAINS},
+    {"training.checkpointing_interval", INTEGER, AT(training.checkpointing_interval), 0, NULL, 1, 4096, 1, NULL, "layers", TRAINS ";training.checkpointing=full"},
     {"training.attention", ENUM, AT(training.attention), VRAM_LIST_ATTENTION, NULL, 0, 0, VRAM_ATTENTION_FLASH, NULL, NULL, TRAINS},
     {"training.loss", ENUM, AT(training.loss), VRAM_LIST_LOSS, NULL, 0, 0, VRAM_LOSS_FULL, NULL, NULL, TRAINS},
     {"training.packing", ENUM, AT(training.packing), VRAM_LIST_PACKING, NULL, 0, 0, VRAM_PACKING_NONE, NULL, NULL, TRAINS},

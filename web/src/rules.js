@@ -40,6 +40,7 @@ function factsOf(report, entries) {
   return {
     ...training, parallel, of, wide, heads, keyHeads,
     lora: training.method === 'lora',
+    again: training.checkpointing === 'full' && (training.checkpointing_interval > 1 ? reason('checkpointing_some', { n: training.checkpointing_interval }) : reason('checkpointing')),
     split: parallel.tensor * parallel.pipeline * parallel.context > 1,
     cut: parallel.tensor * parallel.pipeline > 1,
     shared: parallel.zero > 0 || parallel.tensor * parallel.pipeline > 1 || parallel.offload !== 'none',
@@ -91,7 +92,7 @@ function bridge(parts, ruleBytes, ourBytes, facts) {
   return lines.sort((a, b) => Math.abs(b.off) - Math.abs(a.off));
 }
 
-const whole = (rule, ours, ids) => (Math.abs(ours - rule.bytes) < SMALL * Math.max(rule.bytes, ours) ? [] : [{ part: 'whole', off: ours - rule.bytes, why: sentences(...ids.filter(Boolean).map((id) => reason(id))) }]);
+const whole = (rule, ours, why) => (Math.abs(ours - rule.bytes) < SMALL * Math.max(rule.bytes, ours) ? [] : [{ part: 'whole', off: ours - rule.bytes, why: sentences(...why) }]);
 
 const READ = {
   sixteen_bytes_a_parameter(rule, report) {
@@ -107,7 +108,7 @@ const READ = {
     const mine = fullest(report, (e) => e.component === 'activations').filter((e) => !isScore(e));
     const facts = factsOf(report, mine);
     const ours = sum(mine);
-    if (facts.checkpointing === 'full' || facts.split) return { ours, lines: whole(rule, ours, [facts.checkpointing === 'full' && 'checkpointing', facts.split && 'split']) };
+    if (facts.again || facts.split) return { ours, lines: whole(rule, ours, [facts.again, facts.split && reason('split')]) };
     const left = new Set(mine);
     const parts = ACTIVATIONS.map(([part, n, pattern]) => {
       const of = [...left].filter((e) => pattern.test(e.what));
@@ -120,9 +121,9 @@ const READ = {
     const mine = fullest(report, (e) => e.component === 'activations' && isScore(e));
     const facts = factsOf(report, mine);
     const ours = sum(mine);
-    const { attention, checkpointing } = facts;
-    const ids = attention !== 'eager' ? ['scores_never'] : [checkpointing === 'full' && 'checkpointing', facts.split && 'split', facts.wide('attention_probabilities') && 'scores_fp32', facts.of('dropout_mask').length === 0 && 'scores_no_masks'];
-    return { ours, lines: whole(rule, ours, ids) };
+    const why = facts.attention !== 'eager' ? [reason('scores_never')]
+      : [facts.again, facts.split && reason('split'), facts.wide('attention_probabilities') && reason('scores_fp32'), facts.of('dropout_mask').length === 0 && reason('scores_no_masks')];
+    return { ours, lines: whole(rule, ours, why) };
   },
 };
 
