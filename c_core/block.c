@@ -714,6 +714,28 @@ static vram_cell gated_experts(const block *b, vram_cell both, vram_size inner)
     return vram_op_mul(b->t, activation(b, half[0]), half[1], VRAM_WHAT_GATED);
 }
 
+/* Does Liger have a kernel for this family's experts? Source: liger_kernel/transformers/monkey_patch.py (LigerExperts) */
+static bool fused_experts(const block *b)
+{
+    static const char *const types[] = {"mixtral", "qwen3_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", "hunyuan_v1_moe", "deepseek_v2", "deepseek_v3", NULL};
+    return fused_kernels(b) && b->pass->scenario->training.attention != VRAM_ATTENTION_FLASH && vram_model_is(b->pass->model, types);
+}
+
+static vram_cell liger_experts(const block *b, vram_cell x)
+{
+    const vram_ffn *f = &b->layer->ffn;
+    vram_tape *t = b->t;
+    double h = (double)b->pass->model->hidden, m = (double)f->expert_width;
+    vram_factor share = {VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token};
+    vram_expert_sizes sizes = {SIZE(b, ROWS(b), share), SIZE(b, ROWS(b), share, {VRAM_SYMBOL_WIDTH, 2 * m}), SIZE(b, ROWS(b), share, {VRAM_SYMBOL_INTERMEDIATE, m}), SIZE(b, ROWS(b), share, {VRAM_SYMBOL_HIDDEN, h})};
+    vram_cell weights = router(b, x), factors[4], first = expert_matrix(b, "gate_up_proj", 2 * m, h, factors), second = expert_matrix(b, "down_proj", h, m, factors + 2);
+    vram_cell y = vram_op_fused_experts(t, x, first, second, weights, &sizes);
+    vram_tape_hold(t, first);
+    vram_tape_hold(t, second);
+    for (int i = 0; i < 4; i++) vram_tape_hold(t, factors[i]);
+    return y;
+}
+
 /* Tokens copied expert by expert, one product for all experts, weighed in fp32, brought back and summed (transformers, integrations/moe.py) */
 static vram_cell experts(const block *b, vram_cell x)
 {
@@ -781,7 +803,7 @@ static vram_cell mlp(const block *b, vram_cell x)
     const vram_names *n = &b->pass->model->names;
     vram_cell y = VRAM_NO_CELL;
     if (f->experts > 0 && b->style.every_expert) return every_expert(b, x);
-    if (f->experts > 0) y = experts(b, x);
+    if (f->experts > 0) y = fused_experts(b) ? liger_experts(b, x) : experts(b, x);
     else y = dense(b, x, (double)f->width, f->fused_gate_up, or_else(n->gate_up, "gate_up_proj"), or_else(n->down, "down_proj"));
     if (f->experts > 0 && f->shared_width > 0) {
         vram_cell shared = dense(b, x, (double)f->shared_width, f->shared_fused, or_else(n->shared_gate_up, "gate_up_proj"), or_else(n->shared_down, "down_proj"));
@@ -971,6 +993,14 @@ static bool shifts_logits(const vram_scenario *s)
     return s->training.loss == VRAM_LOSS_INPLACE && s->training.kernels == VRAM_KERNELS_FUSED && s->training.attention == VRAM_ATTENTION_FLASH;
 }
 
+/* For these families Liger puts its loss where transformers 5 does not look for it, and the loss is the library's own.
+ * Source: liger_kernel/transformers/monkey_patch.py (CrossEntropyLoss of the modeling module); transformers/loss/loss_utils.py (nn.functional) */
+bool vram_loss_stays_whole(const vram_scenario *s)
+{
+    static const char *const types[] = {"mistral", "ministral", "llama4", "llama4_text", "nemotron", NULL};
+    return s->training.loss == VRAM_LOSS_INPLACE && s->training.kernels == VRAM_KERNELS_FUSED && s->training.attention == VRAM_ATTENTION_SDPA && vram_model_is(&s->model, types);
+}
+
 /* MPT knows flash attention in LLM Foundry only, whose loss is that package's: over the 16-bit logits themselves.
  * Source: llmfoundry/models/mpt/modeling_mpt.py (loss_fn: fused_crossentropy) */
 static bool over_logits(const vram_pass *pass)
@@ -1007,7 +1037,7 @@ void vram_block_head(const vram_pass *pass, vram_tape *t)
         return;
     }
     if (over_logits(pass)) vram_op_cross_entropy_over(t, logits, labels);
-    else if (pass->scenario->training.loss == VRAM_LOSS_INPLACE) vram_op_cross_entropy_over(t, wide_logits, labels);
+    else if (pass->scenario->training.loss == VRAM_LOSS_INPLACE && !vram_loss_stays_whole(pass->scenario)) vram_op_cross_entropy_over(t, wide_logits, labels);
     else vram_op_cross_entropy(t, wide_logits, labels);
     vram_tape_hold(t, last);
     t->cell[logits].last_use = vram_caller_keeps_logits(pass->scenario) ? (short)-1 : (short)(t->ops - 1);

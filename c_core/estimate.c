@@ -35,6 +35,19 @@ static void served(const vram_scenario *s, vram_report *report)
         vram_note_add(report, VRAM_NOTE_NATIVE_WEIGHTS, "weights", 0, NULL);
 }
 
+/* An adapter of a rank above its matrix's can say nothing more than the matrix itself, and is larger. The narrowest that it stands on: */
+static void rank_remark(const vram_scenario *s, vram_report *report)
+{
+    double narrowest = 0;
+    if (s->task == VRAM_TASK_INFERENCE || s->training.method != VRAM_METHOD_LORA) return;
+    for (int i = 0; i < s->model.tensors; i++) {
+        const vram_tensor *t = &s->model.tensor[i];
+        double side = vram_min((double)t->rows, (double)t->columns), rank = vram_lora_rank(s, &s->model, t);
+        if (rank > side && (narrowest == 0 || side < narrowest)) narrowest = side;
+    }
+    if (narrowest > 0) vram_note_add(report, VRAM_NOTE_RANK_ABOVE_MATRIX, "lora.rank", 2, (const double[]){(double)s->lora.rank, narrowest});
+}
+
 static void remarks(const vram_scenario *s, vram_report *report)
 {
     int64_t tokens = s->task == VRAM_TASK_INFERENCE ? s->context : s->task == VRAM_TASK_RL ? s->rl.prompt + s->rl.response : s->training.sequence_length;
@@ -45,6 +58,7 @@ static void remarks(const vram_scenario *s, vram_report *report)
     if (s->task != VRAM_TASK_INFERENCE && s->training.method == VRAM_METHOD_LORA && report->params_trainable == 0)
         vram_note_add(report, VRAM_NOTE_LORA_TARGETS_NOTHING, "lora.targets", 0, NULL);
     if (s->task != VRAM_TASK_INFERENCE && !vram_is_megatron(s, &s->model)) vram_note_add(report, VRAM_NOTE_LIBRARY_VERSIONS, "", 4, (const double[]){2, 15, 5, 24});
+    rank_remark(s, report);
     double product = vram_gpus_of_degrees(s);
     if ((double)s->gpus < product) vram_note_add(report, VRAM_NOTE_GPUS_BELOW_PRODUCT, "gpus", 2, (const double[]){(double)s->gpus, product});
     if (s->task == VRAM_TASK_INFERENCE) served(s, report);
@@ -65,6 +79,7 @@ static void not_modelled(const vram_scenario *s, vram_report *report)
         {lora && s->lora.prepare_kbit, VRAM_NOTE_NOT_MODELLED, "lora.prepare_kbit"},
         {lora && megatron && s->lora.dora, VRAM_NOTE_NOT_MODELLED, "lora.dora"},
         {(loss == VRAM_LOSS_CHUNKED && rl) || (loss == VRAM_LOSS_INPLACE && rl) || (loss != VRAM_LOSS_FULL && (ppo || megatron)), VRAM_NOTE_NOT_MODELLED, "training.loss"},
+        {vram_loss_stays_whole(s), VRAM_NOTE_LOSS_STAYS_WHOLE, "training.loss"},
         {optimizer == VRAM_OPTIMIZER_GALORE, VRAM_NOTE_GALORE_RANK, "training.optimizer"},
         {optimizer == VRAM_OPTIMIZER_LOMO && !vram_steps_in_backward(s), VRAM_NOTE_LOMO_GRADIENTS, "training.optimizer"},
         {rl && s->rl.unread_critic, VRAM_NOTE_NOT_READ, "rl.critic"},

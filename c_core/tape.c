@@ -370,6 +370,44 @@ vram_cell vram_op_grouped(vram_tape *t, vram_cell x, vram_cell weight, vram_size
     return y;
 }
 
+/* Liger's experts: gather, product and gate in one kernel, which keeps gate and up; the product down and the weighing make the rest. Backward
+ * makes the gradients of both matrices, frozen or not. All in the type of x. Source: liger_kernel/ops/fused_moe.py (LigerFusedMoEFunction) */
+vram_cell vram_op_fused_experts(vram_tape *t, vram_cell x, vram_cell first, vram_cell second, vram_cell share, const vram_expert_sizes *sizes)
+{
+    const vram_cell in[4] = {x, first, second, share};
+    vram_tape_op *op = begin(t, 4, in);
+    int width = vram_width(t, x);
+    vram_cell places[3];
+    for (int i = 0; i < 4; i++) save(t, op, in[i]);
+    for (int i = 0; i < 3; i++) make(t, places[i] = cell(t, sizes->places, 4, VRAM_WHAT_ROUTER_WEIGHTS));
+    vram_cell both = cell(t, sizes->both, width, VRAM_WHAT_GATE_UP), product = cell(t, sizes->inner, width, VRAM_WHAT_GATED), each = cell(t, sizes->outer, width, VRAM_WHAT_EXPERT_OUTPUTS);
+    make(t, both);
+    make(t, product);
+    make(t, each);
+    vram_cell y = output(t, op, t->cell[x].shape, width, VRAM_WHAT_MLP_OUTPUT);
+    drop(t, product);
+    drop(t, each);
+    save_output(t, op, both);
+    for (int i = 0; i < 3; i++) save_output(t, op, places[i]);
+    backward(t, op);
+    if (op->grad) {
+        vram_cell both_gradient = cell(t, sizes->both, width, VRAM_WHAT_ACTIVATION_GRADIENT), weighed = cell(t, sizes->inner, width, VRAM_WHAT_GATED), spread = cell(t, sizes->outer, width, VRAM_WHAT_ACTIVATION_GRADIENT);
+        vram_cell g[4] = {gradient_like(t, x, width), gradient_like(t, first, vram_width(t, first)), gradient_like(t, second, vram_width(t, second)), gradient_like(t, share, vram_width(t, share))};
+        for (int k = 1; k < 3; k++)
+            if (!wants(t, op, k)) g[k] = scratch(t, t->cell[in[k]].shape, vram_width(t, in[k]), VRAM_WHAT_GRADIENT_SUM); /* of a frozen matrix */
+        const vram_cell made[] = {both_gradient, weighed, g[3], g[2], spread, g[0], g[1]};
+        for (size_t i = 0; i < sizeof made / sizeof *made; i++) make(t, made[i]);
+        drop(t, spread);
+        drop(t, weighed);
+        drop(t, both_gradient);
+        for (int k = 0; k < 4; k++)
+            if (wants(t, op, k)) give(t, k, g[k]);
+            else drop(t, g[k]);
+    }
+    end(t, op);
+    return y;
+}
+
 /* bitsandbytes' MatMul4Bit: the weight is unpacked for the length of a product, and again for the gradient of x. Scales that are quantised
  * themselves are unpacked first, an fp32 number for 64 weights. Source: bitsandbytes/_ops.py (_dequant_linear_fallback) */
 static void unpack(vram_tape *t, vram_size weight, bool double_quant, int times, vram_cell unpacked)

@@ -111,6 +111,8 @@ vram_cell vram_op_shift(vram_tape *t, vram_cell x, vram_what what);             
 vram_cell vram_op_gather(vram_tape *t, vram_cell x, vram_size out, vram_what what);      /* rows by index */
 vram_cell vram_op_sum(vram_tape *t, vram_cell x, vram_size out, vram_what what);
 vram_cell vram_op_grouped(vram_tape *t, vram_cell x, vram_cell weight, vram_size out, vram_what what);
+typedef struct { vram_size places, both, inner, outer; } vram_expert_sizes; /* a token and expert: one number, gate and up, one of them, hidden */
+vram_cell vram_op_fused_experts(vram_tape *t, vram_cell x, vram_cell first, vram_cell second, vram_cell share, const vram_expert_sizes *sizes);
 vram_cell vram_op_unary(vram_tape *t, vram_cell x, bool saves_input, bool saves_output, int temporaries, vram_what what);
 vram_cell vram_op_square(vram_tape *t, vram_cell x);
 vram_cell vram_op_mean(vram_tape *t, vram_cell x, vram_size rows);

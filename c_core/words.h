@@ -94,7 +94,7 @@
     X(NOT_MODELLED, "not_modelled") X(NOT_READ, "not_read") X(HEADS_NOT_DIVISIBLE, "heads_not_divisible") X(ENGINE_NOT_ON_CARD, "engine_not_on_card") \
     X(POOL_BELOW_CONTEXT, "pool_below_context") X(NATIVE_WEIGHTS, "native_weights") X(GALORE_RANK, "galore_rank") X(LOMO_GRADIENTS, "lomo_gradients_counted") \
     X(GROUP_WITHIN_BATCH, "group_within_rollout_batch")        \
-    X(SELECTIVE_DROPS_NOTHING, "selective_drops_nothing")
+    X(SELECTIVE_DROPS_NOTHING, "selective_drops_nothing") X(LOSS_STAYS_WHOLE, "loss_stays_whole") X(RANK_ABOVE_MATRIX, "rank_above_matrix")
 
 /* rules of thumb */
 #define VRAM_RULES(X)                                                                                                   \
