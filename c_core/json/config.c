@@ -249,12 +249,12 @@ static void model_traits(reader *r)
     m->embedding_norm = (r->is & HAS_EMBEDDING_NORM) != 0;
     m->position = f->position;
     m->position_rows = m->max_positions;
-    m->names = f->names;
+    if (f->names) m->names = *f->names;
     m->stacked_names = r->is & IS_STACKED_AS_GATE ? VRAM_STACKED_AS_GATE : r->is & IS_STACKED_AS_W ? VRAM_STACKED_AS_W : VRAM_STACKED_PLAIN;
     m->mtp_layers = config_whole(r, "num_nextn_predict_layers mtp_num_hidden_layers num_mtp_modules num_mtp_layers", 0, 0, VRAM_MAX_LAYERS);
-    m->resid_dropout = config_real(r, "resid_pdrop hidden_dropout residual_dropout resid_dropout dropout", f->dropout.resid, 0, 1);
-    m->attention_dropout = config_real(r, "attn_pdrop attention_dropout attn_config.attn_pdrop", f->dropout.attention, 0, 1);
-    m->embedding_dropout = config_real(r, "embd_pdrop emb_pdrop embed_dropout embedding_dropout", f->dropout.embedding, 0, 1);
+    m->resid_dropout = config_real(r, "resid_pdrop hidden_dropout residual_dropout resid_dropout dropout", f->drops & DROPS_RESIDUAL ? 0.1 : 0, 0, 1);
+    m->attention_dropout = config_real(r, "attn_pdrop attention_dropout attn_config.attn_pdrop", f->drops & DROPS_ATTENTION ? 0.1 : 0, 0, 1);
+    m->embedding_dropout = config_real(r, "embd_pdrop emb_pdrop embed_dropout embedding_dropout", f->drops & DROPS_EMBEDDING ? 0.1 : 0, 0, 1);
 }
 
 /* Heads and their size; kv heads: as many as query heads when null, the class's number when absent. */

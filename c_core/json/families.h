@@ -50,26 +50,28 @@ enum {
     HAS_LISTS = 1 << 24          /* a number may be a list, one for each layer */
 };
 
+enum { DROPS_RESIDUAL = 1, DROPS_ATTENTION = 2, DROPS_EMBEDDING = 4 };
+
 /* What a layer is made of, by the lists and periods of configs. */
 typedef enum { LAYER_FULL, LAYER_SLIDING, LAYER_CHUNKED, LAYER_STATE, LAYER_BOTH, LAYER_MOE, LAYER_MLP, LAYER_EMPTY, LAYER_COMPRESSED, LAYER_HEAVILY_COMPRESSED, LAYER_UNKNOWN } layer_type;
 
 /* Defaults of the class, and which layers have experts. */
 typedef enum { SPARSE_ALL, SPARSE_AFTER_FIRST, SPARSE_STEP, SPARSE_INTERLEAVED, SPARSE_PERIOD, SPARSE_RANGE } sparse_rule;
 typedef struct {
-    int64_t experts, per_token;
+    int experts, per_token;
     const char *width_keys;  /* of one expert; NULL: moe_intermediate_size; "": the MLP's own width */
-    int64_t width;
-    int64_t shared;          /* shared experts of that width, when their number is absent */
+    int width;
+    int shared;          /* shared experts of that width, when their number is absent */
     const char *shared_keys; /* or a key with the width of all of them */
-    int64_t shared_width;
+    int shared_width;
     sparse_rule rule;
     const char *first_keys;  /* dense layers in front */
-    int64_t first;
+    int first;
     const char *zero_keys;   /* experts without weights: rows of the router only */
-    int64_t zero;
+    int zero;
 } family_experts;
 
-typedef struct { int64_t q_rank, kv_rank, nope, rope, v; } family_latent;
+typedef struct { int q_rank, kv_rank, nope, rope, v; } family_latent;
 
 typedef struct { const char *hidden, *width, *layers, *heads, *kv_heads, *head_dim, *positions, *vocab; } family_keys;
 
@@ -99,7 +101,7 @@ typedef void family_special(reader *r, int64_t layer, vram_layer *made);
 
 typedef struct family {
     const char *type;
-    int64_t hidden, width, layers, heads, kv_heads, head_dim, vocab, positions; /* class defaults; kv_heads 0: heads; head_dim 0: hidden / heads */
+    int hidden, width, layers, heads, kv_heads, head_dim, vocab, positions; /* class defaults; kv_heads 0: heads; head_dim 0: hidden / heads */
     unsigned is;
     const family_keys *keys;   /* other names of the sizes */
     vram_norm_type norm;
@@ -111,18 +113,18 @@ typedef struct family {
     family_state *state;
     family_pattern *pattern;   /* when the config has no list of layer types */
     const char *period_keys;   /* for the patterns that repeat */
-    int64_t period;
+    int period;
     layer_type other;          /* of the layers that are not full attention */
-    int64_t window;            /* sliding_window when absent */
+    int window;                /* sliding_window when absent */
     family_rule *adjust;       /* what no field says about all layers */
     family_special *special;   /* what no field says about a layer */
     family_rule *side_paths;   /* tensors that no field says */
-    int64_t index_heads;       /* of the sparse-attention indexer */
+    int index_heads;           /* of the sparse-attention indexer */
     vram_position position;
-    double rotary_share;       /* of a head, when the key is absent; 0: all */
-    int64_t rotary_dim;        /* or so many numbers, by a key of its own; 0: no such key */
-    vram_names names;
-    struct { double resid, attention, embedding; } dropout; /* when the keys are absent */
+    float rotary_share;        /* 1/2, 1/4: of a head, when the key is absent; 0: all */
+    int rotary_dim;            /* or so many numbers, by a key of its own; 0: no such key */
+    const vram_names *names;   /* NULL: Llama's */
+    unsigned char drops;       /* where a tenth is dropped when the keys are absent */
 } family;
 
 const family *family_find(const char *type); /* NULL: unknown */
