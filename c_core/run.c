@@ -63,7 +63,7 @@ void vram_run_clear(const vram_tape *t, vram_run *r, bool accumulate)
     r->now = r->peak = 0;
     r->accumulate = accumulate;
     r->waiting = VRAM_NO_CELL;
-    r->spares = r->offloads = false;
+    r->spares = r->offloads = r->recomputed = false;
     r->products = r->flights = r->numbers = r->backs = 0;
     memset(r->spared, 0, sizeof r->spared);
     memset(r->live, 0, sizeof r->live);
@@ -193,6 +193,7 @@ void vram_run_recompute(const vram_tape *t, vram_run *r)
         if (vram_run_in(r->spared, c)) vram_run_release(t, r, c);
     memset(r->spared, 0, sizeof r->spared);
     vram_run_forget(t, r);
+    r->recomputed = true;
 }
 
 static bool sole(const vram_run *r, vram_cell g) { return r->holders[g] == 1 && !r->view[g]; }
@@ -303,15 +304,26 @@ static void send_away(const vram_tape *t, vram_run *r, int n, const vram_cell fr
     for (int i = 0; i < n; i++) r->back[r->backs++] = fresh[i];
 }
 
+static void unsave(const vram_tape *t, vram_run *r, const vram_tape_op *op)
+{
+    for (int i = 0; i < op->saves; i++)
+        if (!offloaded(t, r, op, i)) vram_run_release(t, r, op->saved[i]);
+}
+
 static void node(vram_tape *t, vram_run *r, const vram_tape_op *op)
 {
     vram_cell given[VRAM_TAPE_INS] = {-1, -1, -1, -1, -1, -1}, own = op->outs > 0 ? r->gradient[op->out[0]] : VRAM_NO_CELL, fresh[VRAM_TAPE_SAVES];
     int back = bring_back(t, r, op, fresh);
+    bool saved = true;
     for (int i = op->backward; i < op->end; i++) {
         const vram_tape_step *s = &t->step[i];
         if (s->code == VRAM_STEP_MAKE) alloc(t, r, s->cell);
         else if (s->code == VRAM_STEP_FREE) vram_run_release(t, r, s->cell);
-        else if (s->code == VRAM_STEP_PASS || s->code == VRAM_STEP_PASS_VIEW) {
+        else if (s->code == VRAM_STEP_UNSAVE) {
+            if (!r->recomputed) continue;
+            unsave(t, r, op);
+            saved = false;
+        } else if (s->code == VRAM_STEP_PASS || s->code == VRAM_STEP_PASS_VIEW) {
             if (s->code == VRAM_STEP_PASS_VIEW) r->view[own] = true;
             given[s->input] = own;
             r->holders[own]++;
@@ -325,8 +337,7 @@ static void node(vram_tape *t, vram_run *r, const vram_tape_op *op)
             vram_run_release(t, r, r->gradient[op->out[i]]);
             r->gradient[op->out[i]] = VRAM_NO_CELL;
         }
-    for (int i = 0; i < op->saves; i++)
-        if (!offloaded(t, r, op, i)) vram_run_release(t, r, op->saved[i]);
+    if (saved) unsave(t, r, op);
     send_away(t, r, back, fresh);
     for (int k = 0; k < op->ins; k++)
         if (given[k] >= 0) deliver(t, r, op->in[k], given[k], t->cell[op->in[k] < 0 ? 0 : op->in[k]].first_use == op - t->op);

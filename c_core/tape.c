@@ -480,22 +480,30 @@ vram_cell vram_op_add(vram_tape *t, vram_cell a, vram_cell b, vram_what what)
     return y;
 }
 
-vram_cell vram_op_mul(vram_tape *t, vram_cell a, vram_cell b, vram_what what)
+/* Gradients of a product, or of a sum, of tensors of several types and sizes: each is made as large and as wide as the result, the second first;
+ * only then, the first first, are they summed and cast. */
+static void spread_gradients(vram_tape *t, const vram_tape_op *op, vram_size size, int width, vram_cell rows)
 {
-    vram_tape_op *op = begin2(t, a, b);
-    int width = widest(t, a, b);
-    if (wants(t, op, 1)) save(t, op, a);
-    if (wants(t, op, 0)) save(t, op, b);
-    vram_cell y = output(t, op, t->cell[a].shape, width, what);
-    backward(t, op);
-    for (int k = 1; k >= 0; k--)
-        if (wants(t, op, k)) give(t, k, make_gradient(t, op->in[k], width));
-    end(t, op);
-    return y;
+    vram_cell whole[2] = {VRAM_NO_CELL, VRAM_NO_CELL}, g;
+    for (int k = op->ins - 1; k >= 0; k--) {
+        if (!wants(t, op, k)) continue;
+        whole[k] = gradient_like(t, op->in[k], width);
+        if (t->cell[op->in[k]].shape != size) whole[k] = gradient_like(t, rows, width);
+        make(t, whole[k]);
+    }
+    step(t, VRAM_STEP_UNSAVE, 0, VRAM_NO_CELL);
+    for (int k = 0; k < op->ins; k++) {
+        if (whole[k] < 0) continue;
+        bool sums = t->cell[op->in[k]].shape != size;
+        if (!sums && vram_width(t, op->in[k]) == width) { give(t, k, whole[k]); continue; }
+        make(t, g = gradient_like(t, op->in[k], vram_width(t, op->in[k])));
+        if (sums && t->cell[op->in[k]].parameter) staging(t, rows, g);
+        drop(t, whole[k]);
+        give(t, k, g);
+    }
 }
 
-/* A smaller input's gradient is made as large as the output, then summed. */
-vram_cell vram_op_mul_wide(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vram_what what)
+static vram_cell multiplied(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vram_what what)
 {
     vram_tape_op *op = begin2(t, a, b);
     int width = widest(t, a, b);
@@ -503,64 +511,15 @@ vram_cell vram_op_mul_wide(vram_tape *t, vram_cell a, vram_cell b, vram_size out
     if (wants(t, op, 0)) save(t, op, b);
     vram_cell y = output(t, op, out, width, what);
     backward(t, op);
-    for (int k = 1; k >= 0; k--) {
-        if (!wants(t, op, k)) continue;
-        if (t->cell[op->in[k]].shape == out) { give(t, k, make_gradient(t, op->in[k], width)); continue; }
-        vram_cell whole = gradient_like(t, y, width), sum = gradient_like(t, op->in[k], vram_width(t, op->in[k]));
-        make(t, whole);
-        make(t, sum);
-        drop(t, whole);
-        give(t, k, sum);
-    }
+    if (op->grad) spread_gradients(t, op, out, width, y);
     end(t, op);
     return y;
 }
 
-/* The rows' gradient is made as large as x, then summed. */
-vram_cell vram_op_mul_rows(vram_tape *t, vram_cell x, vram_cell rows, vram_what what)
-{
-    vram_tape_op *op = begin2(t, x, rows);
-    save(t, op, rows);
-    save(t, op, x);
-    vram_cell y = output(t, op, t->cell[x].shape, widest(t, x, rows), what);
-    backward(t, op);
-    if (op->grad) {
-        vram_cell whole = gradient_like(t, x, widest(t, x, rows)), sum = gradient_like(t, rows, vram_width(t, rows));
-        make(t, whole);
-        vram_cell g = make_gradient(t, x, widest(t, x, rows));
-        make(t, sum);
-        drop(t, whole);
-        give(t, 0, g);
-        give(t, 1, sum);
-    }
-    end(t, op);
-    return y;
-}
-
-/* Sums over all rows, for a vector of parameters: the product first, then the sum. */
-static void weight_gradient(vram_tape *t, const vram_tape_op *op, int k, vram_cell x, int width)
-{
-    if (!wants(t, op, k)) return;
-    vram_cell whole = gradient_like(t, x, width), sum = gradient_like(t, op->in[k], vram_width(t, op->in[k]));
-    make(t, whole);
-    make(t, sum);
-    staging(t, x, sum);
-    drop(t, whole);
-    give(t, k, sum);
-}
-
-vram_cell vram_op_mul_weight(vram_tape *t, vram_cell weight, vram_cell x, vram_what what)
-{
-    vram_tape_op *op = begin2(t, weight, x);
-    int width = widest(t, weight, x);
-    if (wants(t, op, 0)) save(t, op, x);
-    vram_cell y = output(t, op, t->cell[x].shape, width, what);
-    backward(t, op);
-    if (wants(t, op, 1)) give(t, 1, make_gradient(t, x, width));
-    weight_gradient(t, op, 0, x, width);
-    end(t, op);
-    return y;
-}
+vram_cell vram_op_mul(vram_tape *t, vram_cell a, vram_cell b, vram_what what) { return multiplied(t, a, b, t->cell[a].shape, what); }
+vram_cell vram_op_mul_wide(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vram_what what) { return multiplied(t, a, b, out, what); }
+vram_cell vram_op_mul_rows(vram_tape *t, vram_cell x, vram_cell rows, vram_what what) { return multiplied(t, x, rows, t->cell[x].shape, what); }
+vram_cell vram_op_mul_weight(vram_tape *t, vram_cell weight, vram_cell x, vram_what what) { return multiplied(t, weight, x, t->cell[x].shape, what); }
 
 vram_cell vram_op_constant(vram_tape *t, vram_cell x, int width, vram_what what)
 {
@@ -568,7 +527,7 @@ vram_cell vram_op_constant(vram_tape *t, vram_cell x, int width, vram_what what)
     int wide = width > vram_width(t, x) ? width : vram_width(t, x);
     vram_cell y = output(t, op, t->cell[x].shape, wide, what);
     backward(t, op);
-    if (op->grad) give(t, 0, make_gradient(t, x, wide));
+    if (op->grad) spread_gradients(t, op, t->cell[x].shape, wide, y);
     end(t, op);
     return y;
 }

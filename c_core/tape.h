@@ -39,6 +39,7 @@ typedef struct {
 
 typedef enum {
     VRAM_STEP_MAKE, VRAM_STEP_FREE,
+    VRAM_STEP_UNSAVE,         /* the kernels have run, gradients have still to be summed and cast (engine.cpp, validate_outputs): what a checkpoint has made again goes */
     VRAM_STEP_MAKE_SAVED,     /* a tensor that stands only where autograd keeps it: those of all turns of a loop */
     VRAM_STEP_GIVE,           /* the cell, already made, is the gradient of input `input` */
     VRAM_STEP_GIVE_VIEW,      /* the same, but a view: two of them are added into a third tensor, not into one of them */
@@ -179,6 +180,7 @@ typedef struct {
     bool spares;                      /* this forward pass keeps what selective checkpoints keep .. */
     int products;                     /* .. of so many products so far */
     uint64_t spared[VRAM_TAPE_WORDS]; /* kept so: the second forward takes them instead of making them */
+    bool recomputed;                  /* saved tensors come from a checkpoint's second forward: nobody else holds them */
     bool offloads;                    /* saved tensors of ops that offload stand in host memory .. */
     struct { vram_cell cell; int number; } flight[VRAM_TAPE_SAVES]; /* .. but for the last few of forward, */
     vram_cell back[VRAM_TAPE_SAVES];  /* and those of the last node that asked for any, until the next has run */
