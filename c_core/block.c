@@ -6,32 +6,57 @@
 
 #include <string.h>
 
+#define GEMMA_4 .norm = NORM_GEMMA_4, .scaled_embedding = true, .two_tables = true, .capped_logits = true, .value_norm = true
 static const style STYLES[] = {
     {.type = "gemma", .norm = NORM_GEMMA, .scaled_embedding = true},
     {.type = "gemma2", .norm = NORM_GEMMA, .scaled_embedding = true, .capped_scores = true, .capped_logits = true},
-    {.type = "gemma3_text", .norm = NORM_GEMMA, .scaled_embedding = true, .two_tables = true},
+    {.type = "vaultgemma", .norm = NORM_GEMMA, .scaled_embedding = true, .capped_scores = true, .capped_logits = true},
     {.type = "gemma3", .norm = NORM_GEMMA, .scaled_embedding = true, .two_tables = true},
+    {.type = "gemma3n", GEMMA_4},
+    {.type = "gemma4", GEMMA_4},
+    {.type = "recurrent_gemma", .norm = NORM_GEMMA, .scaled_embedding = true, .turn = TURN_JOINED, .capped_logits = true},
+    {.type = "minimax_m3_vl", .norm = NORM_GEMMA, .turn = TURN_JOINED},
+    {.type = "minimax_m2", .turn = TURN_JOINED},
+    {.type = "mimo_v2_flash", .turn = TURN_JOINED},
+    {.type = "afmoe", .norm = NORM_OLMO, .windows_turn = true},
+    {.type = "olmo", .wide_norm = true},
     {.type = "olmo2", .norm = NORM_OLMO},
     {.type = "olmo3", .norm = NORM_OLMO},
+    {.type = "olmo_hybrid", .norm = NORM_OLMO},
+    {.type = "flex_olmo", .norm = NORM_OLMO},
     {.type = "gpt_oss", .norm = NORM_OLMO, .turn = TURN_HALVES, .clamped_experts = true},
-    {.type = "llama4", .turn = TURN_COMPLEX, .unnamed_norm = true, .norm_after_turn = true, .every_expert = true, .act_second = true},
-    {.type = "llama4_text", .turn = TURN_COMPLEX, .unnamed_norm = true, .norm_after_turn = true, .every_expert = true, .act_second = true},
+    {.type = "llama4", .turn = TURN_COMPLEX, .unnamed_norm = true, .norm_after_turn = true, .every_expert = true, .act_second = true, .windows_turn = true},
     {.type = "nanochat", .act = ACT_RELU_SQUARED, .capped_logits = true, .unnamed_norm = true, .norm_after_turn = true, .embedding_norm = true},
+    {.type = "hunyuan_v1_moe", .norm_after_turn = true},
+    {.type = "hunyuan_v1_dense", .norm_after_turn = true},
     {.type = "jais2", .act = ACT_RELU_SQUARED},
     {.type = "arcee", .act = ACT_RELU_SQUARED},
     {.type = "nemotron", .act = ACT_RELU_SQUARED, .turn = TURN_JOINED},
-    {.type = "nemotron_h", .act = ACT_RELU_SQUARED},
+    {.type = "nemotron_h", .act = ACT_RELU_SQUARED, .norm = NORM_HELIUM, .wide_logits = true},
+    {.type = "bitnet", .act = ACT_RELU_SQUARED, .sub_norms = true},
+    {.type = "apertus", .act = ACT_XIELU},
+    {.type = "helium", .norm = NORM_HELIUM},
     {.type = "granite", .scaled_embedding = true, .scaled_residual = true, .scaled_logits = true},
     {.type = "granitemoehybrid", .scaled_embedding = true, .scaled_residual = true, .scaled_logits = true},
     {.type = "granitemoeshared", .scaled_embedding = true, .scaled_residual = true, .scaled_logits = true},
-    {.type = "cohere", .scaled_logits = true, .wide_rotary = true, .written_norm = true},
-    {.type = "cohere2", .scaled_logits = true, .wide_rotary = true, .written_norm = true},
     {.type = "granitemoe", .scaled_embedding = true, .scaled_residual = true, .scaled_logits = true},
+    {.type = "minicpm3", .scaled_embedding = true, .scaled_residual = true},
+    {.type = "cohere", .scaled_logits = true, .wide_rotary = true, .written_norm = true},
+    {.type = "cohere2", .scaled_logits = true, .wide_rotary = true, .written_norm = true, .windows_turn = true},
+    {.type = "cohere2_moe", .scaled_logits = true, .wide_rotary = true, .written_norm = true, .windows_turn = true},
+    {.type = "exaone4", .windows_turn = true},
+    {.type = "exaone_moe", .windows_turn = true},
+    {.type = "ernie4_5", .wide_rotary = true, .wide_halves = true},
+    {.type = "ernie4_5_moe", .wide_rotary = true, .wide_halves = true},
+    {.type = "glm", .turn = TURN_JOINED},
+    {.type = "glm4", .turn = TURN_JOINED},
+    {.type = "glm4_moe", .turn = TURN_JOINED},
+    {.type = "bamba", .turn = TURN_JOINED},
+    {.type = "persimmon", .turn = TURN_JOINED},
+    {.type = "stablelm", .turn = TURN_JOINED},
     {.type = "phi3", .turn = TURN_JOINED, .act_second = true},
     {.type = "falcon_h1", .scaled_state = true, .scaled_embedding = true, .scaled_logits = true},
     {.type = "qwen3_next", .norm = NORM_GEMMA, .turn = TURN_JOINED},
-    {.type = "qwen3_5_text", .norm = NORM_GEMMA, .turn = TURN_JOINED},
-    {.type = "qwen3_5_moe_text", .norm = NORM_GEMMA, .turn = TURN_JOINED},
     {.type = "qwen3_5", .norm = NORM_GEMMA, .turn = TURN_JOINED},
     {.type = "qwen3_5_moe", .norm = NORM_GEMMA, .turn = TURN_JOINED},
     {.type = "phi", .act = ACT_NEW_GELU, .turn = TURN_JOINED},
@@ -39,14 +64,27 @@ static const style STYLES[] = {
     {.type = "codegen", .act = ACT_NEW_GELU, .turn = TURN_JOINED},
     {.type = "gpt2", .narrow_softmax = true, .act = ACT_NEW_GELU, .qkv = QKV_SPLIT},
     {.type = "gpt_neox", .qkv = QKV_CHUNKED, .turn = TURN_JOINED, .two_norms = true},
+    {.type = "mamba", .wide_logits = true},
+    {.type = "mamba2", .wide_logits = true},
+    {.type = "falcon_mamba", .wide_logits = true},
     {.type = "opt", .act = ACT_RELU, .scaled_query = true},
 };
 
 static style style_of(const vram_model *m)
 {
-    for (size_t i = 0; i < sizeof STYLES / sizeof STYLES[0]; i++)
-        if (strcmp(STYLES[i].type, m->model_type) == 0) return STYLES[i];
+    for (size_t i = 0; i < sizeof STYLES / sizeof STYLES[0]; i++) {
+        size_t n = strlen(STYLES[i].type);
+        if (strncmp(STYLES[i].type, m->model_type, n) == 0 && (m->model_type[n] == '\0' || strcmp(m->model_type + n, "_text") == 0)) return STYLES[i];
+    }
     return (style){.type = ""};
+}
+
+/* Families whose classes have no way into PyTorch's kernel compute attention as it is written down. */
+static bool eager_attention(const vram_pass *pass)
+{
+    static const char *const types[] = {"bloom", "deepseek_v4", "gemma2", "gpt_neo", "gpt_oss", "mimo_v2_flash", "mpt", "openai-gpt", "vaultgemma", NULL};
+    int asked = pass->scenario->training.attention;
+    return asked == VRAM_ATTENTION_EAGER || (asked == VRAM_ATTENTION_SDPA && vram_model_is(pass->model, types));
 }
 
 static vram_size wide(const block *b, vram_symbol symbol, double width) { return SIZE(b, ROWS(b), {symbol, width}); }
@@ -124,15 +162,18 @@ static vram_cell rms_norm(const block *b, vram_cell x, vram_size rows, double wi
     vram_cell mean, y, in = vram_op_cast(t, x, 4, VRAM_WHAT_NORM_INPUT), normed = normalised(b, in, rows, &mean), weight = vector(b, width);
     switch (b->style.norm) {
     case NORM_GEMMA:
-        weight = vram_op_shift(t, vram_op_cast(t, weight, 4, VRAM_WHAT_NORMS), VRAM_WHAT_NORMS);
-        y = vram_op_mul_weight(t, weight, normed, VRAM_WHAT_NORM_OUTPUT);
+    case NORM_GEMMA_4:
+        if (weighted) weight = vram_op_cast(t, weight, 4, VRAM_WHAT_NORMS);
+        if (b->style.norm == NORM_GEMMA) weight = vram_op_shift(t, weight, VRAM_WHAT_NORMS);
+        y = !weighted ? normed : vram_op_mul_weight(t, weight, normed, VRAM_WHAT_NORM_OUTPUT);
         vram_tape_hold(t, in);
         y = vram_op_cast(t, y, narrow, VRAM_WHAT_NORM_OUTPUT);
         break;
+    case NORM_HELIUM: weight = vram_op_cast(t, weight, 4, VRAM_WHAT_NORMS); /* fall through */
     case NORM_OLMO: y = vram_op_cast(t, vram_op_mul_weight(t, weight, normed, VRAM_WHAT_NORM_OUTPUT), narrow, VRAM_WHAT_NORM_OUTPUT); break;
     default: y = vram_op_mul_weight(t, weight, vram_op_cast(t, normed, narrow, VRAM_WHAT_NORMALISED), VRAM_WHAT_NORM_OUTPUT); break;
     }
-    if (b->style.norm != NORM_GEMMA) {
+    if (b->style.norm != NORM_GEMMA && b->style.norm != NORM_GEMMA_4) {
         vram_tape_hold(t, normed);
         vram_tape_hold(t, mean);
     }
@@ -159,7 +200,8 @@ static vram_cell norm_of(const block *b, vram_cell x, vram_size rows, double wid
     bool layer = type == VRAM_NORM_LAYER || type == VRAM_NORM_LAYER_BIAS || type == VRAM_NORM_LAYER_BARE;
     if (!layer) return rms_norm(b, x, rows, width, type != VRAM_NORM_RMS_BARE);
     vram_cell weight = type == VRAM_NORM_LAYER_BARE ? VRAM_NO_CELL : vector(b, width), bias = type == VRAM_NORM_LAYER_BIAS ? vector(b, width) : VRAM_NO_CELL;
-    return vram_op_layer_norm(b->t, x, weight, bias, rows, VRAM_WHAT_NORM_OUTPUT);
+    vram_cell in = b->style.wide_norm ? vram_op_cast(b->t, x, 4, VRAM_WHAT_NORM_INPUT) : x, y = vram_op_layer_norm(b->t, in, weight, bias, rows, VRAM_WHAT_NORM_OUTPUT);
+    return b->style.wide_norm ? vram_op_cast(b->t, y, vram_width(b->t, x), VRAM_WHAT_NORM_OUTPUT) : y;
 }
 
 static vram_cell norm(const block *b, vram_cell x) { return norm_of(b, x, b->stream_rows, (double)b->pass->model->hidden); }
@@ -301,8 +343,9 @@ static vram_cell rotary(const block *b, vram_cell given, double heads, double he
     int table = vram_stream_width(b->pass);
     vram_size half = heads_wide(b, VRAM_SYMBOL_HEADS, heads, head_dim / 2);
     vram_cell first = vram_op_constant(t, x, table, VRAM_WHAT_ROTARY);
-    vram_cell low = vram_op_slice(t, x, half, VRAM_WHAT_ROTARY), high = vram_op_slice(t, x, half, VRAM_WHAT_ROTARY);
+    vram_cell whole = b->style.wide_halves ? given : x, low = vram_op_slice(t, whole, half, VRAM_WHAT_ROTARY), high = vram_op_slice(t, whole, half, VRAM_WHAT_ROTARY);
     vram_cell turned = vram_op_join(t, vram_op_constant(t, high, 0, VRAM_WHAT_ROTARY), low, t->cell[x].shape, VRAM_WHAT_ROTARY);
+    if (b->style.wide_halves) turned = vram_op_cast(t, turned, 4, VRAM_WHAT_ROTARY);
     vram_cell sum = vram_op_add(t, first, vram_op_constant(t, turned, table, VRAM_WHAT_ROTARY), what);
     vram_tape_hold(t, x);
     return b->style.wide_rotary ? vram_op_cast(t, sum, vram_width(t, given), what) : sum;
@@ -366,6 +409,12 @@ static bool masked(const block *b)
     return b->pass->scenario->training.attention != VRAM_ATTENTION_FLASH && a->window > 0 && b->pass->tokens >= (double)a->window;
 }
 
+/* Each key head's numbers for all its query heads: a view when there is but one */
+static vram_cell repeat_heads(const block *b, vram_cell x, vram_size out, vram_what what)
+{
+    return b->layer->attention.kv_heads == 1 ? vram_op_slice(b->t, x, out, what) : vram_op_repeat(b->t, x, out, what);
+}
+
 static vram_cell sdpa(const block *b, vram_cell q, vram_cell k, vram_cell v, bool copied)
 {
     const vram_attention *a = &b->layer->attention;
@@ -382,7 +431,7 @@ static vram_cell sdpa(const block *b, vram_cell q, vram_cell k, vram_cell v, boo
     bool repeat = sizes.grouped && (mask || !even || a->head_dim > 256);
     if (!repeat) return vram_op_efficient(t, q, k, v, &sizes);
     sizes.grouped = false;
-    vram_cell keys = vram_op_repeat(t, k, sizes.dk_heads, VRAM_WHAT_REPEATED_KEYS), values = vram_op_repeat(t, v, sizes.dv_heads, VRAM_WHAT_REPEATED_VALUES);
+    vram_cell keys = repeat_heads(b, k, sizes.dk_heads, VRAM_WHAT_REPEATED_KEYS), values = repeat_heads(b, v, sizes.dv_heads, VRAM_WHAT_REPEATED_VALUES);
     vram_cell y = vram_op_efficient(t, q, keys, values, &sizes);
     vram_tape_hold(t, keys);
     vram_tape_hold(t, values);
@@ -449,7 +498,7 @@ static void fused_qkv(const block *b, vram_cell x, vram_cell qkv[3])
     static const vram_what whats[3] = {VRAM_WHAT_QUERY, VRAM_WHAT_KEY, VRAM_WHAT_VALUE};
     for (int i = 0; i < 3; i++) qkv[i] = vram_op_slice(t, all, size[i], whats[i]);
     for (int i = 0; i < 2; i++) qkv[i] = vram_op_transposed(t, qkv[i]);
-    if (b->pass->scenario->training.attention == VRAM_ATTENTION_EAGER || masked(b)) qkv[2] = vram_op_transposed(t, qkv[2]);
+    if (eager_attention(b->pass) || masked(b)) qkv[2] = vram_op_transposed(t, qkv[2]);
 }
 
 /* A norm over each head (Qwen 3, Gemma 3) or over all of them (OLMo 2) */
@@ -468,10 +517,15 @@ static void separate_qkv(const block *b, vram_cell x, vram_cell qkv[3], vram_cel
     const vram_names *n = &b->pass->model->names;
     vram_tape *t = b->t;
     double h = (double)b->pass->model->hidden, heads = (double)a->heads, kv = (double)a->kv_heads, d = (double)a->head_dim, v = (double)a->v_head_dim;
-    bool ordered = (b->pass->model->position == VRAM_POSITION_ROTARY && !fused_kernels(b)) || b->pass->scenario->training.attention == VRAM_ATTENTION_EAGER;
+    bool ordered = (b->pass->model->position == VRAM_POSITION_ROTARY && !fused_kernels(b)) || eager_attention(b->pass);
     bool each = a->qk_norm != VRAM_QK_NORM_NONE && a->qk_norm != VRAM_QK_NORM_WIDTH && !b->style.norm_after_turn, width = a->qk_norm == VRAM_QK_NORM_WIDTH;
     vram_size kv_size = heads_wide(b, VRAM_SYMBOL_KV_HEADS, kv, d);
     for (int i = 0; i < 2; i++) {
+        if (i && a->shares_cache) { /* made by an earlier layer, which holds them */
+            qkv[1] = vram_tape_outside(t, kv_size, vram_width(t, qkv[0]), VRAM_WHAT_KEY);
+            qkv[2] = vram_tape_outside(t, kv_size, vram_width(t, qkv[0]), VRAM_WHAT_VALUE);
+            return;
+        }
         double of = i ? kv : heads, twice = i == 0 && a->output_gate ? 2 : 1;
         vram_size size = i ? kv_size : heads_wide(b, VRAM_SYMBOL_HEADS, heads, d);
         vram_cell y = linear(b, x, i ? or_else(n->k, "k_proj") : or_else(n->q, "q_proj"), of * d * twice, h, i ? kv_size : heads_wide(b, VRAM_SYMBOL_HEADS, heads, d * twice), i ? VRAM_WHAT_KEY : VRAM_WHAT_QUERY);
@@ -481,14 +535,17 @@ static void separate_qkv(const block *b, vram_cell x, vram_cell qkv[3], vram_cel
             y = half[0];
             *gate = vram_op_copy(t, half[1], size, VRAM_WHAT_GATE);
         }
+        if (i && a->k_is_v) qkv[2] = y;
         if (i == 0 && b->style.scaled_query) y = vram_op_constant(t, y, 0, VRAM_WHAT_QUERY);
         if (width) y = head_norm(b, y, i ? VRAM_SYMBOL_KV_HEADS : VRAM_SYMBOL_HEADS, of);
         if (ordered) y = vram_op_transposed(t, y);
         if (each) y = head_norm(b, y, i ? VRAM_SYMBOL_KV_HEADS : VRAM_SYMBOL_HEADS, of);
         qkv[i] = y;
     }
-    qkv[2] = linear(b, x, or_else(n->v, "v_proj"), kv * v, h, heads_wide(b, VRAM_SYMBOL_KV_HEADS, kv, v), VRAM_WHAT_VALUE);
-    if (b->pass->scenario->training.attention == VRAM_ATTENTION_EAGER || (masked(b) && a->heads != a->kv_heads)) qkv[2] = vram_op_transposed(t, qkv[2]);
+    if (!a->k_is_v) qkv[2] = linear(b, x, or_else(n->v, "v_proj"), kv * v, h, heads_wide(b, VRAM_SYMBOL_KV_HEADS, kv, v), VRAM_WHAT_VALUE);
+    if (eager_attention(b->pass) || (masked(b) && a->heads != a->kv_heads)) qkv[2] = vram_op_transposed(t, qkv[2]);
+    if (b->style.value_norm) qkv[2] = rms_norm(b, qkv[2], SIZE(b, ROWS(b), {VRAM_SYMBOL_KV_HEADS, kv}), v, false);
+    if (a->gate_width > 0) *gate = linear(b, x, or_else(n->attention_gate, "gate_proj"), (double)a->gate_width, h, wide(b, VRAM_SYMBOL_WIDTH, (double)a->gate_width), VRAM_WHAT_GATE);
 }
 
 static double rotary_part(const block *b)
@@ -531,7 +588,7 @@ static vram_cell latent_attention(const block *b, vram_cell x, vram_cell *weight
     vram_cell kv = vram_op_transposed(t, linear(b, latent, "kv_b_proj", heads * (nope + v), rank, heads_wide(b, VRAM_SYMBOL_HEADS, heads, nope + v), VRAM_WHAT_VALUE));
     vram_op_split(t, kv, 2, kv_parts, kv_part);
     vram_cell key = vram_op_join_copies(t, kv_part[0], k_turned, q_size, VRAM_WHAT_KEY);
-    bool is_eager = b->pass->scenario->training.attention == VRAM_ATTENTION_EAGER;
+    bool is_eager = eager_attention(b->pass);
     vram_cell y = is_eager ? eager(b, query, key, kv_part[1], weights) : sdpa(b, query, key, kv_part[1], false);
     vram_cell out = linear(b, y, "o_proj", h, heads * v, b->hidden, VRAM_WHAT_ATTENTION_PROJECTION);
     const vram_cell names[] = {x, q, low, latent, q_turned, k_turned, query, key, kv};
@@ -547,6 +604,13 @@ static vram_cell rotate(const block *b, vram_cell x, double heads, double head_d
     return rotary(b, x, heads, head_dim, what);
 }
 
+static bool windowed(const vram_model *m)
+{
+    bool any = false;
+    for (int i = 0; i < m->kinds; i++) any |= m->kind[i].attention.window > 0;
+    return any;
+}
+
 /* LlamaAttention and its relatives; *weights: what eager attention returns beside */
 static vram_cell attention(const block *b, vram_cell x, vram_cell *weights)
 {
@@ -555,17 +619,18 @@ static vram_cell attention(const block *b, vram_cell x, vram_cell *weights)
     vram_cell qkv[3], turned[2], gate = VRAM_NO_CELL;
     double heads[2] = {(double)a->heads, (double)a->kv_heads}, d = (double)a->head_dim;
     static const vram_what whats[2] = {VRAM_WHAT_QUERY, VRAM_WHAT_KEY};
-    bool is_eager = b->pass->scenario->training.attention == VRAM_ATTENTION_EAGER, rotates = b->pass->model->position == VRAM_POSITION_ROTARY, joined = b->style.turn == TURN_JOINED;
+    bool is_eager = eager_attention(b->pass), rotates = b->pass->model->position == VRAM_POSITION_ROTARY && (a->window > 0 || !b->style.windows_turn || !windowed(b->pass->model)), joined = b->style.turn == TURN_JOINED;
     if (a->fused_qkv) fused_qkv(b, x, qkv);
     else separate_qkv(b, x, qkv, &gate);
     for (int i = 0; i < 2; i++)
-        turned[i] = rotates ? rotate(b, qkv[i], heads[i], d, whats[i]) : qkv[i];
+        turned[i] = rotates && !(i && a->shares_cache) ? rotate(b, qkv[i], heads[i], d, whats[i]) : qkv[i];
     for (int i = 0; i < 2 && b->style.norm_after_turn && a->qk_norm != VRAM_QK_NORM_NONE; i++)
-        turned[i] = unnamed_rms_norm(b, turned[i], SIZE(b, ROWS(b), {VRAM_SYMBOL_HEADS, heads[i]}), 0);
+        turned[i] = b->style.unnamed_norm ? unnamed_rms_norm(b, turned[i], SIZE(b, ROWS(b), {VRAM_SYMBOL_HEADS, heads[i]}), 0) : head_norm(b, turned[i], i ? VRAM_SYMBOL_KV_HEADS : VRAM_SYMBOL_HEADS, heads[i]);
     for (int i = 0; i < 2; i++) vram_tape_hold(t, qkv[i]);
     vram_cell y = is_eager ? eager(b, turned[0], turned[1], qkv[2], weights) : sdpa(b, turned[0], turned[1], qkv[2], rotates && joined);
     if (gate >= 0) y = vram_op_mul(t, y, vram_op_unary(t, gate, false, true, 0, VRAM_WHAT_GATE), VRAM_WHAT_ATTENTION_OUTPUT);
     vram_tape_hold(t, gate);
+    if (b->style.sub_norms) y = norm_of(b, y, b->rows, heads[0] * d);
     vram_cell out = linear(b, y, or_else(b->pass->model->names.o, "o_proj"), (double)b->pass->model->hidden, heads[0] * (double)a->v_head_dim, b->hidden, VRAM_WHAT_ATTENTION_PROJECTION);
     vram_cell dropped = a->fused_qkv || b->pass->model->position == VRAM_POSITION_LEARNED ? vram_op_dropout(t, out, b->pass->dropout, VRAM_WHAT_ATTENTION_PROJECTION) : out;
     vram_tape_hold(t, x);
@@ -587,6 +652,19 @@ static vram_cell new_gelu(const block *b, vram_cell x)
     return vram_op_mul(t, half, vram_op_shift(t, vram_op_unary(t, inner, false, true, 0, VRAM_WHAT_ACTIVATION), VRAM_WHAT_ACTIVATION), VRAM_WHAT_ACTIVATION);
 }
 
+/* where(x > 0, alpha x x + beta x, (expm1(min(x, eps)) - x) alpha' + beta x) */
+static vram_cell xielu(const block *b, vram_cell x)
+{
+    static const vram_what made = VRAM_WHAT_ACTIVATION;
+    vram_tape *t = b->t;
+    vram_cell positive = vram_op_constant(t, vram_tape_outside(t, t->cell[x].shape, 1, made), 1, made), scaled = vram_op_mul_weight(t, vector(b, 1), x, made);
+    vram_cell up = vram_op_add(t, vram_op_mul(t, scaled, x, made), vram_op_constant(t, x, 0, made), made);
+    vram_cell least = vram_op_unary(t, vram_op_unary(t, x, true, false, 1, made), false, true, 1, made), rest = vram_op_mul_weight(t, vector(b, 1), vram_op_add(t, least, x, made), made);
+    vram_cell y = vram_op_where(t, positive, up, vram_op_add(t, rest, vram_op_constant(t, x, 0, made), made), made);
+    vram_tape_hold(t, x);
+    return y;
+}
+
 static vram_cell activation(const block *b, vram_cell x)
 {
     if (b->style.act == ACT_NEW_GELU) return new_gelu(b, x);
@@ -596,6 +674,7 @@ static vram_cell activation(const block *b, vram_cell x)
         vram_tape_hold(b->t, kept);
         return y;
     }
+    if (b->style.act == ACT_XIELU) return xielu(b, x);
     bool output = b->style.act == ACT_RELU;
     return vram_op_unary(b->t, x, !output, output, 0, VRAM_WHAT_ACTIVATION);
 }
@@ -638,6 +717,7 @@ static vram_cell dense(const block *b, vram_cell x, double f, bool fused, const 
         vram_cell gate = linear(b, x, or_else(n->gate, "gate_proj"), f, h, inner, VRAM_WHAT_GATE), active = activation(b, gate);
         product = vram_op_mul(t, active, linear(b, x, or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP), VRAM_WHAT_GATED);
     }
+    if (b->style.sub_norms) product = norm_of(b, product, b->rows, f);
     vram_cell y = linear(b, product, down, h, f, b->hidden, VRAM_WHAT_MLP_OUTPUT);
     vram_tape_hold(t, x);
     return y;
@@ -967,6 +1047,8 @@ bool vram_caller_keeps_logits(const vram_scenario *s)
     return s->parallel.engine == VRAM_PARALLEL_ENGINE_PLAIN || s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2;
 }
 
+int vram_logits_width(const vram_pass *pass) { return style_of(pass->model).wide_logits ? 4 : pass->scenario->training.autocast ? 2 : pass->plain_width; }
+
 static vram_cell head_weight(const block *b)
 {
     const vram_model *m = b->pass->model;
@@ -980,6 +1062,7 @@ static vram_cell logits_of(const block *b, vram_cell last, vram_cell weight)
     vram_tape *t = b->t;
     double on_rank = vram_words_on_rank(b->pass);
     vram_cell logits = vram_op_linear(t, last, weight, m->head_bias ? vector(b, on_rank) : VRAM_NO_CELL, wide(b, VRAM_SYMBOL_VOCABULARY, on_rank), VRAM_WHAT_LOGITS);
+    if (b->style.wide_logits) logits = vram_op_cast(t, logits, 4, VRAM_WHAT_LOGITS_FP32);
     if (b->style.scaled_logits || b->style.capped_logits) logits = vram_op_constant(t, logits, 0, VRAM_WHAT_LOGITS);
     if (b->style.capped_logits) logits = vram_op_constant(t, vram_op_unary(t, logits, false, true, 0, VRAM_WHAT_LOGITS), 0, VRAM_WHAT_LOGITS);
     return logits;
@@ -1057,7 +1140,7 @@ double vram_block_mask(const vram_pass *pass, vram_factor factor[4])
 {
     const vram_scenario *s = pass->scenario;
     double masks = 0;
-    bool whole = false, windows = false, is_eager = s->training.attention == VRAM_ATTENTION_EAGER;
+    bool whole = false, windows = false, is_eager = eager_attention(pass);
     for (int i = 0; i < pass->model->kinds; i++) {
         const vram_attention *a = &pass->model->kind[i].attention;
         if (a->type == VRAM_MIXER_NONE) continue;

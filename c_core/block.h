@@ -61,6 +61,7 @@ bool vram_is_tied(const vram_pass *pass);
 double vram_block_mask(const vram_pass *pass, vram_factor factor[4]); /* bytes, and their factors; held while the layers run */
 double vram_words_on_rank(const vram_pass *pass); /* rows of embedding and head after tensor parallelism */
 double vram_stream_tokens(const vram_pass *pass); /* tokens of the residual stream after sequence parallelism */
+int vram_logits_width(const vram_pass *pass); /* bytes of a number in the logits that the model returns */
 int vram_stream_width(const vram_pass *pass); /* bytes of a number in the residual stream */
 
 #endif

@@ -5,8 +5,9 @@
 #include "block.h"
 
 /* How a family writes what all have: a row each, below */
-typedef enum { NORM_LLAMA, NORM_GEMMA, NORM_OLMO } norm_style;      /* weight * x.to(type); (x * (1 + weight)).to(type); (weight * x).to(type) */
-typedef enum { ACT_KERNEL, ACT_RELU, ACT_NEW_GELU, ACT_RELU_SQUARED } act_style; /* one kernel that saves its input; one that saves its output; written out in PyTorch */
+/* weight * x.to(type); (x * (1 + weight)).to(type); (weight * x).to(type); the same with the weight in fp32; (x * weight).to(type), in fp32 */
+typedef enum { NORM_LLAMA, NORM_GEMMA, NORM_OLMO, NORM_HELIUM, NORM_GEMMA_4 } norm_style;
+typedef enum { ACT_KERNEL, ACT_RELU, ACT_NEW_GELU, ACT_RELU_SQUARED, ACT_XIELU } act_style; /* one kernel that saves its input; one that saves its output; written out in PyTorch */
 typedef enum { QKV_SLICED, QKV_CHUNKED, QKV_SPLIT } qkv_style;      /* of one fused projection */
 typedef enum { TURN_WHOLE, TURN_JOINED, TURN_HALVES, TURN_COMPLEX } turn_style; /* rotary on all of a head; on a part, joined with the rest; on two halves, joined; as complex numbers in fp32 */
 
@@ -22,6 +23,12 @@ typedef struct {
     bool two_tables;           /* windowed layers rotate by a table of their own */
     bool written_norm;         /* LayerNorm operation by operation (Cohere) */
     bool wide_rotary;          /* in fp32 (Cohere) */
+    bool wide_halves;          /* the same, but for the turned halves, which are made before (ERNIE) */
+    bool wide_norm;            /* LayerNorm in fp32 (OLMo) */
+    bool wide_logits;          /* in fp32, not for the loss alone */
+    bool windows_turn;         /* layers that see everything have no rotary positions, where there are windows */
+    bool value_norm;           /* without a weight (Gemma 3n, 4) */
+    bool sub_norms;            /* before attention's and the MLP's last product (BitNet) */
     bool two_norms;            /* parallel blocks with a norm each (GPT-NeoX) */
     bool unnamed_norm;         /* an RMS norm in one expression: its parts have no names */
     bool norm_after_turn;      /* of queries and keys */

@@ -467,7 +467,7 @@ static void add_sharding(const vram_sharding *g, const summit *s, vram_role role
 /* The model's output stays with its caller while backward runs. */
 static void note_logits(const vram_pass *pass, vram_replay *replay)
 {
-    double factor[4] = {pass->batch, pass->tokens, vram_words_on_rank(pass), pass->scenario->training.autocast ? 2 : pass->plain_width};
+    double factor[4] = {pass->batch, pass->tokens, vram_words_on_rank(pass), vram_logits_width(pass)};
     replay->logits_bytes = 0;
     if (pass->head != VRAM_HEAD_LOSS) return; /* trainers let go of it */
     replay->logits_bytes = 1;

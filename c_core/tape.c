@@ -589,6 +589,19 @@ vram_cell vram_op_unary(vram_tape *t, vram_cell x, bool saves_input, bool saves_
     return y;
 }
 
+/* Saves the condition, a byte an element. */
+vram_cell vram_op_where(vram_tape *t, vram_cell condition, vram_cell a, vram_cell b, vram_what what)
+{
+    vram_tape_op *op = begin3(t, a, b, condition);
+    save(t, op, condition);
+    vram_cell y = output(t, op, t->cell[a].shape, widest(t, a, b), what);
+    backward(t, op);
+    for (int k = 1; k >= 0; k--)
+        if (wants(t, op, k)) give(t, k, make_gradient(t, op->in[k], vram_width(t, y)));
+    end(t, op);
+    return y;
+}
+
 /* x^2 : g * (2 * x^1), each a tensor */
 vram_cell vram_op_square(vram_tape *t, vram_cell x) { return vram_op_unary(t, x, true, false, 2, VRAM_WHAT_NORM_SQUARES); }
 vram_cell vram_op_rsqrt(vram_tape *t, vram_cell x) { return vram_op_unary(t, x, false, true, 2, VRAM_WHAT_NORM_STATISTICS); }

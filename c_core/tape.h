@@ -115,6 +115,7 @@ vram_cell vram_op_grouped(vram_tape *t, vram_cell x, vram_cell weight, vram_size
 typedef struct { vram_size places, both, inner, outer; } vram_expert_sizes; /* a token and expert: one number, gate and up, one of them, hidden */
 vram_cell vram_op_fused_experts(vram_tape *t, vram_cell x, vram_cell first, vram_cell second, vram_cell share, const vram_expert_sizes *sizes);
 vram_cell vram_op_unary(vram_tape *t, vram_cell x, bool saves_input, bool saves_output, int temporaries, vram_what what);
+vram_cell vram_op_where(vram_tape *t, vram_cell condition, vram_cell a, vram_cell b, vram_what what);
 vram_cell vram_op_square(vram_tape *t, vram_cell x);
 vram_cell vram_op_mean(vram_tape *t, vram_cell x, vram_size rows);
 vram_cell vram_op_rsqrt(vram_tape *t, vram_cell x);
