@@ -113,6 +113,9 @@ static void begin(const vram_pass *pass, vram_tape *t, int kind, block *b)
 static vram_cell gather(const block *b, vram_cell x) { return b->stream == b->hidden ? x : vram_op_resized(b->t, x, b->hidden, false, VRAM_WHAT_GATHERED_INPUT); }
 static vram_cell scatter(const block *b, vram_cell x) { return b->stream == b->hidden ? x : vram_op_resized(b->t, x, b->stream, false, VRAM_WHAT_HIDDEN_STATES); }
 
+/* The model's forward() has a name for it while the layers run. */
+static void name(const block *b, vram_cell x) { b->t->cell[x].cached = true; }
+
 static void finish(block *b, vram_cell y)
 {
     b->t->output = y;
@@ -954,18 +957,19 @@ void vram_block_embedding(const vram_pass *pass, vram_tape *t)
     int width = pass->plain_width;
     vram_cell words = vram_op_embedding(t, table_of(&b, VRAM_SYMBOL_VOCABULARY, vram_words_on_rank(pass)), b.hidden, width, VRAM_WHAT_HIDDEN_STATES), y = words;
     if (b.style.scaled_embedding) y = vram_op_constant(t, y, 0, VRAM_WHAT_HIDDEN_STATES);
-    if (b.style.embedding_norm) {
+    if (b.style.embedding_norm || pass->model->embedding_norm) {
         y = norm(&b, y);
-        vram_tape_hold(t, words);
+        name(&b, words);
     }
     if (pass->model->position == VRAM_POSITION_LEARNED) {
         vram_size places = SIZE(&b, {VRAM_SYMBOL_SEQUENCE, pass->tokens}, {VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden});
         vram_cell position = vram_op_embedding(t, table_of(&b, VRAM_SYMBOL_ROWS, (double)pass->model->position_rows), places, width, VRAM_WHAT_HIDDEN_STATES);
         y = vram_op_add(t, words, position, VRAM_WHAT_HIDDEN_STATES);
         y = vram_op_dropout(t, y, pass->embedding_dropout, VRAM_WHAT_HIDDEN_STATES);
-        vram_tape_hold(t, position);
-        vram_tape_hold(t, words);
+        name(&b, position);
+        name(&b, words);
     }
+    t->named = !t->cell[words].cached;
     finish(&b, scatter(&b, y));
 }
 

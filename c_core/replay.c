@@ -82,7 +82,7 @@ static void run_kept(walker *w, piece *p)
     note_peak(w, p, FORWARD);
     vram_run_land(t, r);
     vram_cell base = t->cell[t->output].base;
-    p->kept = live_without(w, base, w->sets.kept);
+    p->kept = live_without(w, t->named && !w->recompute ? VRAM_NO_CELL : base, w->sets.kept);
     if (!w->pass->gradients) return;
     vram_run_release(t, r, base);
     vram_run_forget(t, r);
@@ -273,9 +273,14 @@ static void climb_forward(const vram_pass *pass, const vram_sharding *g, const p
         candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, (int)i, kept + inputs_in_flight(pass, i) * p->input + p->rise[FORWARD] + held);
         kept += p->kept;
         later += p->kept_later;
+        if (i == 0 && pass->stage.embedding) kept += embedding->kept; /* the first layer's input is the embedding's output */
         write_down(s, FORWARD, (int)i, kept + held + (g != NULL ? sharding_part(s, g, VRAM_MOMENT_FORWARD, (int)i) : 0));
     }
     held = held_after(pass, s);
+    if (pass->stage.embedding) { /* names go with the model's forward() */
+        kept += embedding->kept_later - (pass->stage.layers > 0 ? embedding->kept : 0);
+        later += embedding->kept_later;
+    }
     if (pass->stage.head) {
         candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, HEAD, kept + head->rise[FORWARD] + held);
         if (!head->held_left) candidate(s, g, LOSS, VRAM_MOMENT_LOSS, HEAD, kept + head->rise[LOSS] + held);
@@ -289,6 +294,7 @@ static void climb_forward(const vram_pass *pass, const vram_sharding *g, const p
 static void climb_backward(const vram_pass *pass, const vram_sharding *g, const piece layer[], const piece *embedding, const piece *head, summit *s)
 {
     double later = others_in_flight(pass, layer), gradients = pass->stage.head && gradients_stay(g, HEAD) ? head->gradients : 0, held = held_after(pass, s);
+    if (pass->stage.embedding) later += embedding->kept_later;
     for (int64_t i = 0; i < pass->stage.layers; i++) later += layer[variant_of(pass, i)].kept_later;
     if (g != NULL && pass->stage.head) candidate(s, g, BACKWARD, VRAM_MOMENT_START, HEAD, later + head->start + held);
     if (pass->stage.head) candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, HEAD, later + head->rise[BACKWARD] + held);
@@ -398,8 +404,10 @@ static void collect_variant(walker *w, const summit *s, int variant, collection 
             if (moment == HELD) collect(c, &w->tape, w->sets.held, moment, 1);
             if (moment == LATER) collect(c, &w->tape, w->sets.start, moment, 1);
             if ((moment == BACKWARD && place != HEAD && head_stays) || moment == DONE) collect(c, &w->tape, w->sets.gradients, moment, 1);
-        } else if (variant == EMBEDDING && moment == DONE) {
-            collect(c, &w->tape, w->sets.gradients, moment, 1);
+        } else if (variant == EMBEDDING && w->pass->stage.embedding) {
+            if (moment == DONE) collect(c, &w->tape, w->sets.gradients, moment, 1);
+            else if (moment == FORWARD && place > 0) collect(c, &w->tape, w->sets.kept, moment, 1);
+            else if (place != EMBEDDING && !(moment == FORWARD && place >= 0)) collect(c, &w->tape, w->sets.kept_later, moment, 1);
         }
     }
 }
@@ -555,8 +563,8 @@ void vram_replay_bytes(const vram_pass *pass, const vram_replay *replay, double 
     walk k;
     walk_all(&k, pass, replay);
     for (int i = 0; i < PEAKS; i++) bytes[i] = k.summit.bytes[i];
-    bytes[HELD] = k.head.held;
-    bytes[LATER] = k.head.start;
+    bytes[HELD] = k.head.held + k.embedding.kept_later;
+    bytes[LATER] = k.head.start + k.embedding.kept_later;
     bytes[DONE] = k.head.gradients + k.embedding.gradients;
     for (int64_t i = 0; i < pass->stage.layers; i++) {
         const piece *p = &k.layer[variant_of(pass, i)];

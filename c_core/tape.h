@@ -74,6 +74,7 @@ typedef struct {
     bool caches;              /* parameters are leaves that require a gradient, though this pass makes none: autocast keeps their casts all the same */
     double workspace, biased_workspace; /* of a matrix product (cuBLAS, cuBLASLt) */
     vram_cell input, output;  /* of the piece */
+    bool named;               /* the output has a name of the caller's, too: the embeddings while the layers run */
     int mark;                 /* op at which the loss begins; ops: nowhere */
     int leave;                /* op before which autocast is left, and its cache with it; -1: when the pass is over */
     int shapes, cells, ops, steps;

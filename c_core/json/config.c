@@ -615,7 +615,7 @@ static void rotated_part(reader *r)
 {
     static const char keys[] = "partial_rotary_factor rope_parameters.partial_rotary_factor rope_scaling.partial_rotary_factor rotary_pct rope_pct";
     const family *f = r->family;
-    double share = config_real(r, keys, f->rotary_share > 0 ? f->rotary_share : 1, 0, 1);
+    double share = config_real(r, keys, f->rotary_share > 0 ? (double)f->rotary_share : 1, 0, 1);
     int64_t count = f->rotary_dim ? config_whole(r, "rotary_dim", f->rotary_dim, 0, CONFIG_COUNT) : 0;
     for (int k = 0; k < r->model->kinds; k++) {
         vram_attention *a = &r->model->kind[k].attention;
