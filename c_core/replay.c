@@ -43,6 +43,22 @@ typedef struct {
 
 /* --------------------------------------------------------------------------------------------------------- one piece -- */
 
+/* Megatron's selective recomputation is of attention's core alone, and its tapes have that in them. */
+static bool recomputes(const vram_scenario *s)
+{
+    return s->training.checkpointing == VRAM_CHECKPOINTING_FULL || (s->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE && !vram_is_megatron(s, &s->model));
+}
+
+/* What a layer's run depends on beside its kind: whether its input requires a gradient (not that of the first layer under LoRA), and whether
+ * its forward is run again. Of every so many layers the last is, as torchtitan counts them (activation_checkpoint.py, selective_ac_option). */
+static int variant_of(const vram_pass *pass, int64_t layer)
+{
+    const vram_scenario *s = pass->scenario;
+    int64_t every = s->training.checkpointing == VRAM_CHECKPOINTING_FULL && !vram_is_megatron(s, pass->model) ? s->training.checkpointing_interval : 1;
+    bool again = recomputes(s) && (layer + 1) % every == 0;
+    return VARIANTS * pass->model->layer_kind[layer] + (layer == 0 && !pass->input_gradient ? NO_INPUT_GRADIENT : 0) + (again ? CHECKPOINTED : 0);
+}
+
 static void note_peak(walker *w, piece *p, int moment)
 {
     p->rise[moment] = w->run.peak;
@@ -82,7 +98,7 @@ static void run_kept(walker *w, piece *p)
     note_peak(w, p, FORWARD);
     vram_run_land(t, r);
     vram_cell base = t->cell[t->output].base;
-    p->kept = live_without(w, t->named && !w->recompute ? VRAM_NO_CELL : base, w->sets.kept);
+    p->kept = live_without(w, t->named && !(variant_of(w->pass, 0) & CHECKPOINTED) ? VRAM_NO_CELL : base, w->sets.kept);
     if (!w->pass->gradients) return;
     vram_run_release(t, r, base);
     vram_run_forget(t, r);
@@ -211,22 +227,6 @@ static void candidate(summit *s, const vram_sharding *g, int phase, vram_moment 
     s->bytes[phase] = bytes;
     s->place[phase] = place;
     s->moment[phase] = moment;
-}
-
-/* Megatron's selective recomputation is of attention's core alone, and its tapes have that in them. */
-static bool recomputes(const vram_scenario *s)
-{
-    return s->training.checkpointing == VRAM_CHECKPOINTING_FULL || (s->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE && !vram_is_megatron(s, &s->model));
-}
-
-/* What a layer's run depends on beside its kind: whether its input requires a gradient (not that of the first layer under LoRA), and whether
- * its forward is run again. Of every so many layers the last is, as torchtitan counts them (activation_checkpoint.py, selective_ac_option). */
-static int variant_of(const vram_pass *pass, int64_t layer)
-{
-    const vram_scenario *s = pass->scenario;
-    int64_t every = s->training.checkpointing == VRAM_CHECKPOINTING_FULL && !vram_is_megatron(s, pass->model) ? s->training.checkpointing_interval : 1;
-    bool again = recomputes(s) && (layer + 1) % every == 0;
-    return VARIANTS * pass->model->layer_kind[layer] + (layer == 0 && !pass->input_gradient ? NO_INPUT_GRADIENT : 0) + (again ? CHECKPOINTED : 0);
 }
 
 /* The gradients of a piece stay behind, unless a sharding engine takes them */
