@@ -6,18 +6,18 @@
 
 #include <string.h>
 
-#define GEMMA_4 .norm = NORM_GEMMA_4, .scaled_embedding = true, .two_tables = true, .capped_logits = true, .value_norm = true
+#define GEMMA_4 .norm = NORM_GEMMA_4, .scaled_embedding = true, .two_tables = true, .value_norm = true
 static const style STYLES[] = {
     {.type = "gemma", .norm = NORM_GEMMA, .scaled_embedding = true},
-    {.type = "gemma2", .norm = NORM_GEMMA, .scaled_embedding = true, .capped_scores = true, .capped_logits = true},
-    {.type = "vaultgemma", .norm = NORM_GEMMA, .scaled_embedding = true, .capped_scores = true, .capped_logits = true},
+    {.type = "gemma2", .norm = NORM_GEMMA, .scaled_embedding = true, .capped_scores = true},
+    {.type = "vaultgemma", .norm = NORM_GEMMA, .scaled_embedding = true, .capped_scores = true},
     {.type = "gemma3", .norm = NORM_GEMMA, .scaled_embedding = true, .two_tables = true},
     {.type = "gemma3n", GEMMA_4},
     {.type = "gemma4", GEMMA_4},
-    {.type = "recurrent_gemma", .norm = NORM_GEMMA, .scaled_embedding = true, .turn = TURN_JOINED, .capped_logits = true},
-    {.type = "minimax_m3_vl", .norm = NORM_GEMMA, .turn = TURN_JOINED},
+    {.type = "recurrent_gemma", .norm = NORM_GEMMA, .scaled_embedding = true, .turn = TURN_JOINED},
+    {.type = "minimax_m3_vl", .norm = NORM_GEMMA, .turn = TURN_JOINED, .clamped = true},
     {.type = "minimax_m2", .turn = TURN_JOINED},
-    {.type = "mimo_v2_flash", .turn = TURN_JOINED},
+    {.type = "mimo_v2_flash", .turn = TURN_JOINED, .shifted_scores = true},
     {.type = "afmoe", .norm = NORM_OLMO, .windows_turn = true},
     {.type = "olmo", .wide_norm = true},
     {.type = "olmo2", .norm = NORM_OLMO},
@@ -26,7 +26,7 @@ static const style STYLES[] = {
     {.type = "flex_olmo", .norm = NORM_OLMO},
     {.type = "gpt_oss", .norm = NORM_OLMO, .turn = TURN_HALVES, .clamped_experts = true},
     {.type = "llama4", .turn = TURN_COMPLEX, .unnamed_norm = true, .norm_after_turn = true, .every_expert = true, .act_second = true, .windows_turn = true},
-    {.type = "nanochat", .act = ACT_RELU_SQUARED, .capped_logits = true, .unnamed_norm = true, .norm_after_turn = true, .embedding_norm = true},
+    {.type = "nanochat", .act = ACT_RELU_SQUARED, .unnamed_norm = true, .norm_after_turn = true, .embedding_norm = true},
     {.type = "hunyuan_v1_moe", .norm_after_turn = true},
     {.type = "hunyuan_v1_dense", .norm_after_turn = true},
     {.type = "jais2", .act = ACT_RELU_SQUARED},
@@ -61,8 +61,10 @@ static const style STYLES[] = {
     {.type = "qwen3_5_moe", .norm = NORM_GEMMA, .turn = TURN_JOINED},
     {.type = "phi", .act = ACT_NEW_GELU, .turn = TURN_JOINED},
     {.type = "gptj", .act = ACT_NEW_GELU, .turn = TURN_JOINED},
-    {.type = "codegen", .act = ACT_NEW_GELU, .turn = TURN_JOINED},
+    {.type = "codegen", .act = ACT_NEW_GELU, .turn = TURN_JOINED, .qkv = QKV_COPIED},
     {.type = "gpt2", .narrow_softmax = true, .act = ACT_NEW_GELU, .qkv = QKV_SPLIT},
+    {.type = "gpt_neo", .act = ACT_NEW_GELU, .wide_scores = true},
+    {.type = "openai-gpt", .act = ACT_NEW_GELU, .qkv = QKV_SPLIT, .narrow_softmax = true},
     {.type = "gpt_neox", .qkv = QKV_CHUNKED, .turn = TURN_JOINED, .two_norms = true},
     {.type = "mamba", .wide_logits = true},
     {.type = "mamba2", .wide_logits = true},
@@ -318,7 +320,7 @@ static vram_cell linear_4bit(const block *b, vram_cell x, const layer_shape *l, 
     vram_tape *t = b->t;
     vram_cell in = vram_op_cast(t, x, 2, VRAM_WHAT_AUTOCAST_INPUT);
     vram_size weight = SIZE(b, {VRAM_SYMBOL_WIDTH, l->rows}, {VRAM_SYMBOL_WIDTH, l->columns});
-    vram_cell y = vram_op_cast(t, vram_op_linear_4bit(t, in, weight, b->pass->scenario->weights == VRAM_FORMAT_NF4_DQ, l->out, l->what), vram_width(t, x), l->what);
+    vram_cell y = vram_op_cast(t, vram_op_linear_4bit(t, in, weight, b->pass->scenario->weights == VRAM_FORMAT_NF4_DQ, row_of(b, l->name, true, false) != NULL, l->out, l->what), vram_width(t, x), l->what);
     return with_adapter(b, x, y, l, rank);
 }
 
@@ -455,8 +457,9 @@ static vram_cell sunk_probabilities(const block *b, vram_cell sum)
     vram_tape *t = b->t;
     double s = b->pass->tokens;
     vram_size wider = SIZE(b, {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch}, {VRAM_SYMBOL_HEADS, (double)b->layer->attention.heads}, {VRAM_SYMBOL_SEQUENCE, s}, {VRAM_SYMBOL_KEYS, s + 1});
-    vram_cell joined = vram_op_join(t, sum, VRAM_NO_CELL, wider, VRAM_WHAT_ATTENTION_SCORES), less = vram_op_shift(t, joined, VRAM_WHAT_ATTENTION_SCORES);
-    vram_cell all = vram_op_softmax(t, less, VRAM_WHAT_ATTENTION_PROBABILITIES), keys = vram_op_slice(t, all, t->cell[sum].shape, VRAM_WHAT_ATTENTION_PROBABILITIES);
+    bool sinks = b->layer->attention.sinks;
+    vram_cell joined = sinks ? vram_op_join(t, sum, VRAM_NO_CELL, wider, VRAM_WHAT_ATTENTION_SCORES) : sum, less = vram_op_shift(t, joined, VRAM_WHAT_ATTENTION_SCORES);
+    vram_cell all = vram_op_softmax(t, less, VRAM_WHAT_ATTENTION_PROBABILITIES), keys = sinks ? vram_op_slice(t, all, t->cell[sum].shape, VRAM_WHAT_ATTENTION_PROBABILITIES) : all;
     vram_tape_hold(t, less);
     vram_tape_hold(t, all);
     return keys;
@@ -473,14 +476,20 @@ static vram_cell eager(const block *b, vram_cell q, vram_cell k, vram_cell v, vr
     bool grouped = a->heads != a->kv_heads;
     vram_cell keys = grouped ? vram_op_repeat(t, k, q_size, VRAM_WHAT_REPEATED_KEYS) : k;
     vram_cell values = grouped ? vram_op_repeat(t, v, v_size, VRAM_WHAT_REPEATED_VALUES) : v;
+    int narrow = vram_width(t, q);
+    if (b->style.wide_scores) {
+        q = vram_op_cast(t, q, 4, VRAM_WHAT_QUERY);
+        keys = vram_op_cast(t, keys, 4, VRAM_WHAT_KEY);
+    }
     vram_cell scaled = vram_op_constant(t, vram_op_matmul(t, q, keys, scores, VRAM_WHAT_ATTENTION_SCORES), 0, VRAM_WHAT_ATTENTION_SCORES);
     if (b->style.capped_scores) {
         vram_cell tanh = vram_op_unary(t, vram_op_constant(t, scaled, 0, VRAM_WHAT_ATTENTION_SCORES), false, true, 0, VRAM_WHAT_ATTENTION_SCORES);
         scaled = vram_op_constant(t, tanh, 0, VRAM_WHAT_ATTENTION_SCORES);
     }
     vram_cell sum = vram_op_masked(t, scaled, vram_stream_width(b->pass), VRAM_WHAT_ATTENTION_SCORES);
-    vram_cell cast = a->sinks ? sunk_probabilities(b, sum) : probabilities(b, sum, vram_width(t, q));
+    vram_cell cast = a->sinks || b->style.shifted_scores ? sunk_probabilities(b, sum) : probabilities(b, sum, narrow);
     vram_tape_hold(t, sum);
+    if (b->style.wide_scores) vram_tape_hold(t, q);
     *weights = vram_op_dropout(t, cast, b->pass->attention_dropout, VRAM_WHAT_ATTENTION_PROBABILITIES);
     vram_cell y = vram_op_copy(t, vram_op_matmul(t, *weights, values, v_size, VRAM_WHAT_ATTENTION_OUTPUT), v_size, VRAM_WHAT_ATTENTION_OUTPUT);
     vram_tape_hold(t, keys);
@@ -497,7 +506,9 @@ static void fused_qkv(const block *b, vram_cell x, vram_cell qkv[3])
     const vram_size size[3] = {heads_wide(b, VRAM_SYMBOL_HEADS, (double)a->heads, d), heads_wide(b, VRAM_SYMBOL_KV_HEADS, (double)a->kv_heads, d), heads_wide(b, VRAM_SYMBOL_KV_HEADS, (double)a->kv_heads, d)};
     vram_cell all = linear(b, x, or_else(b->pass->model->names.qkv, "qkv_proj"), rows, (double)b->pass->model->hidden, wide(b, VRAM_SYMBOL_WIDTH, rows), VRAM_WHAT_FUSED_QKV);
     if (b->style.qkv == QKV_CHUNKED) all = vram_op_transposed(t, all);
-    if (b->style.qkv != QKV_SLICED) { vram_op_split(t, all, 3, size, qkv); return; }
+    if (b->style.qkv != QKV_SLICED) vram_op_split(t, all, 3, size, qkv);
+    for (int i = 0; b->style.qkv == QKV_COPIED && i < 3; i++) qkv[i] = vram_op_copy(t, qkv[i], size[i], VRAM_WHAT_VALUE);
+    if (b->style.qkv != QKV_SLICED) return;
     static const vram_what whats[3] = {VRAM_WHAT_QUERY, VRAM_WHAT_KEY, VRAM_WHAT_VALUE};
     for (int i = 0; i < 3; i++) qkv[i] = vram_op_slice(t, all, size[i], whats[i]);
     for (int i = 0; i < 2; i++) qkv[i] = vram_op_transposed(t, qkv[i]);
@@ -645,12 +656,15 @@ static vram_cell attention(const block *b, vram_cell x, vram_cell *weights)
 
 /* ------------------------------------------------------------------------------------------------------------------ MLP -- */
 
+/* Powers, exponentials and softplus run in fp32 under autocast. */
+static vram_cell in_fp32(const block *b, vram_cell x) { return b->t->autocast ? vram_op_cast(b->t, x, 4, VRAM_WHAT_ACTIVATION) : x; }
+
 /* 0.5 x (1 + tanh(c (x + 0.044715 x^3))), each operation a tensor */
 static vram_cell new_gelu(const block *b, vram_cell x)
 {
     vram_tape *t = b->t;
     vram_cell half = vram_op_constant(t, x, 0, VRAM_WHAT_ACTIVATION);
-    vram_cell cube = vram_op_unary(t, t->autocast ? vram_op_cast(t, x, 4, VRAM_WHAT_ACTIVATION) : x, true, false, 2, VRAM_WHAT_ACTIVATION);
+    vram_cell cube = vram_op_unary(t, in_fp32(b, x), true, false, 2, VRAM_WHAT_ACTIVATION);
     vram_cell inner = vram_op_constant(t, vram_op_add(t, x, vram_op_constant(t, cube, 0, VRAM_WHAT_ACTIVATION), VRAM_WHAT_ACTIVATION), 0, VRAM_WHAT_ACTIVATION);
     return vram_op_mul(t, half, vram_op_shift(t, vram_op_unary(t, inner, false, true, 0, VRAM_WHAT_ACTIVATION), VRAM_WHAT_ACTIVATION), VRAM_WHAT_ACTIVATION);
 }
@@ -660,9 +674,9 @@ static vram_cell xielu(const block *b, vram_cell x)
 {
     static const vram_what made = VRAM_WHAT_ACTIVATION;
     vram_tape *t = b->t;
-    vram_cell positive = vram_op_constant(t, vram_tape_outside(t, t->cell[x].shape, 1, made), 1, made), scaled = vram_op_mul_weight(t, vector(b, 1), x, made);
+    vram_cell positive = vram_op_constant(t, vram_tape_outside(t, t->cell[x].shape, 1, made), 1, made), scaled = vram_op_mul_weight(t, in_fp32(b, vector(b, 1)), x, made);
     vram_cell up = vram_op_add(t, vram_op_mul(t, scaled, x, made), vram_op_constant(t, x, 0, made), made);
-    vram_cell least = vram_op_unary(t, vram_op_unary(t, x, true, false, 1, made), false, true, 1, made), rest = vram_op_mul_weight(t, vector(b, 1), vram_op_add(t, least, x, made), made);
+    vram_cell least = vram_op_unary(t, in_fp32(b, vram_op_unary(t, x, true, false, 1, made)), false, true, 1, made), rest = vram_op_mul_weight(t, in_fp32(b, vector(b, 1)), vram_op_add(t, least, x, made), made);
     vram_cell y = vram_op_where(t, positive, up, vram_op_add(t, rest, vram_op_constant(t, x, 0, made), made), made);
     vram_tape_hold(t, x);
     return y;
@@ -672,7 +686,7 @@ static vram_cell activation(const block *b, vram_cell x)
 {
     if (b->style.act == ACT_NEW_GELU) return new_gelu(b, x);
     if (b->style.act == ACT_RELU_SQUARED) {
-        vram_cell kept = vram_op_unary(b->t, x, false, true, 0, VRAM_WHAT_ACTIVATION), y = vram_op_unary(b->t, kept, true, false, 2, VRAM_WHAT_ACTIVATION);
+        vram_cell kept = vram_op_unary(b->t, x, false, true, 0, VRAM_WHAT_ACTIVATION), y = vram_op_unary(b->t, in_fp32(b, kept), true, false, 2, VRAM_WHAT_ACTIVATION);
         vram_tape_hold(b->t, x);
         vram_tape_hold(b->t, kept);
         return y;
@@ -692,8 +706,22 @@ static bool fused_gate(const block *b)
     return adapter_rank(b, or_else(n->gate, "gate_proj")) > 0 && adapter_rank(b, or_else(n->up, "up_proj")) > 0 && adapter_rank(b, or_else(n->down, "down_proj")) > 0;
 }
 
+/* GptOssExperts, MiniMax-M3: (clamp(up) + 1) * gate * sigmoid(alpha gate), gate clamped */
+static vram_cell clamped_gate(const block *b, vram_cell wide_gate, vram_cell wide_up)
+{
+    vram_tape *t = b->t;
+    vram_cell gate = vram_op_unary(t, wide_gate, true, false, 0, VRAM_WHAT_GATE), up = vram_op_unary(t, wide_up, true, false, 0, VRAM_WHAT_UP);
+    vram_cell share = vram_op_unary(t, vram_op_constant(t, gate, 0, VRAM_WHAT_GATE), false, true, 0, VRAM_WHAT_GATE), active = vram_op_mul(t, gate, share, VRAM_WHAT_ACTIVATION);
+    vram_cell y = vram_op_mul(t, vram_op_shift(t, up, VRAM_WHAT_UP), active, VRAM_WHAT_GATED);
+    vram_tape_hold(t, gate);
+    vram_tape_hold(t, up);
+    vram_tape_hold(t, active);
+    return y;
+}
+
 static vram_cell gated(const block *b, vram_cell gate, vram_cell up)
 {
+    if (b->style.clamped) return clamped_gate(b, gate, up);
     if (fused_gate(b)) return vram_op_fused_gate(b->t, gate, up, VRAM_WHAT_GATED);
     vram_cell active = activation(b, gate);
     return b->style.act_second ? vram_op_mul(b->t, up, active, VRAM_WHAT_GATED) : vram_op_mul(b->t, active, up, VRAM_WHAT_GATED);
@@ -740,7 +768,7 @@ static vram_cell router(const block *b, vram_cell x)
     vram_cell all = vram_op_softmax(t, vram_op_cast(t, logits, 4, VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_cell top = vram_op_gather(t, all, wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_tape_hold(t, logits);
-    static const char *const narrow[] = {"qwen2_moe", "qwen3_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", "olmoe", "flex_olmo", "jamba", "ernie4_5_moe", "gpt_oss", "cohere2_moe", "lfm2_moe", NULL}; /* weights.to(the stream's type) */
+    static const char *const narrow[] = {"qwen2_moe", "qwen3_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", "olmoe", "flex_olmo", "jamba", "ernie4_5_moe", "gpt_oss", "cohere2_moe", "lfm2_moe", "granitemoe", "granitemoehybrid", "granitemoeshared", NULL}; /* weights.to(the stream's type) */
     vram_cell share = vram_op_constant(t, top, 0, VRAM_WHAT_ROUTER_WEIGHTS);
     return vram_model_is(b->pass->model, narrow) ? vram_op_cast(t, share, vram_width(t, x), VRAM_WHAT_ROUTER_WEIGHTS) : share;
 }
@@ -773,27 +801,15 @@ static vram_cell expert_bias(const block *b, double width, vram_size out)
     return vram_op_gather(b->t, vram_tape_parameter(b->t, all, b->pass->width, false), out, VRAM_WHAT_EXPERT_INPUTS);
 }
 
-/* GptOssExperts: (clamp(up) + 1) * gate * sigmoid(alpha gate), gate clamped */
-static vram_cell clamped_gate(const block *b, vram_cell both, vram_size inner)
-{
-    vram_tape *t = b->t;
-    vram_cell half[2], gate, up;
-    for (int i = 0; i < 2; i++) half[i] = vram_op_slice(t, both, inner, VRAM_WHAT_GATE_UP);
-    gate = vram_op_unary(t, half[0], true, false, 0, VRAM_WHAT_GATE);
-    up = vram_op_unary(t, half[1], true, false, 0, VRAM_WHAT_UP);
-    vram_cell share = vram_op_unary(t, vram_op_constant(t, gate, 0, VRAM_WHAT_GATE), false, true, 0, VRAM_WHAT_GATE), active = vram_op_mul(t, gate, share, VRAM_WHAT_ACTIVATION);
-    vram_cell y = vram_op_mul(t, vram_op_shift(t, up, VRAM_WHAT_UP), active, VRAM_WHAT_GATED);
-    vram_tape_hold(t, gate);
-    vram_tape_hold(t, up);
-    vram_tape_hold(t, active);
-    return y;
-}
-
 static vram_cell gated_experts(const block *b, vram_cell both, vram_size inner)
 {
     vram_cell half[2];
-    if (b->style.clamped_experts) return clamped_gate(b, both, inner);
+    if (b->style.clamped_experts) {
+        for (int i = 0; i < 2; i++) half[i] = vram_op_slice(b->t, both, inner, VRAM_WHAT_GATE_UP);
+        return clamped_gate(b, half[0], half[1]);
+    }
     vram_op_split(b->t, both, 2, (const vram_size[]){inner, inner}, half);
+    if (b->style.clamped) return clamped_gate(b, half[0], half[1]);
     return vram_op_mul(b->t, activation(b, half[0]), half[1], VRAM_WHAT_GATED);
 }
 
@@ -1067,8 +1083,8 @@ static vram_cell logits_of(const block *b, vram_cell last, vram_cell weight)
     double on_rank = vram_words_on_rank(b->pass);
     vram_cell logits = vram_op_linear(t, last, weight, m->head_bias ? vector(b, on_rank) : VRAM_NO_CELL, wide(b, VRAM_SYMBOL_VOCABULARY, on_rank), VRAM_WHAT_LOGITS);
     if (b->style.wide_logits) logits = vram_op_cast(t, logits, 4, VRAM_WHAT_LOGITS_FP32);
-    if (b->style.scaled_logits || b->style.capped_logits) logits = vram_op_constant(t, logits, 0, VRAM_WHAT_LOGITS);
-    if (b->style.capped_logits) logits = vram_op_constant(t, vram_op_unary(t, logits, false, true, 0, VRAM_WHAT_LOGITS), 0, VRAM_WHAT_LOGITS);
+    if (b->style.scaled_logits || m->capped_logits) logits = vram_op_constant(t, logits, 0, VRAM_WHAT_LOGITS);
+    if (m->capped_logits) logits = vram_op_constant(t, vram_op_unary(t, logits, false, true, 0, VRAM_WHAT_LOGITS), 0, VRAM_WHAT_LOGITS);
     return logits;
 }
 

@@ -8,7 +8,7 @@
 /* weight * x.to(type); (x * (1 + weight)).to(type); (weight * x).to(type); the same with the weight in fp32; (x * weight).to(type), in fp32 */
 typedef enum { NORM_LLAMA, NORM_GEMMA, NORM_OLMO, NORM_HELIUM, NORM_GEMMA_4 } norm_style;
 typedef enum { ACT_KERNEL, ACT_RELU, ACT_NEW_GELU, ACT_RELU_SQUARED, ACT_XIELU } act_style; /* one kernel that saves its input; one that saves its output; written out in PyTorch */
-typedef enum { QKV_SLICED, QKV_CHUNKED, QKV_SPLIT } qkv_style;      /* of one fused projection */
+typedef enum { QKV_SLICED, QKV_CHUNKED, QKV_SPLIT, QKV_COPIED } qkv_style; /* of one fused projection; copied: each part's heads put in order */
 typedef enum { TURN_WHOLE, TURN_JOINED, TURN_HALVES, TURN_COMPLEX } turn_style; /* rotary on all of a head; on a part, joined with the rest; on two halves, joined; as complex numbers in fp32 */
 
 typedef struct {
@@ -18,7 +18,7 @@ typedef struct {
     qkv_style qkv;
     turn_style turn;
     bool act_second;           /* up * act(gate), not act(gate) * up */
-    bool scaled_embedding, scaled_residual, scaled_logits, scaled_query, scaled_state, capped_scores, capped_logits;
+    bool scaled_embedding, scaled_residual, scaled_logits, scaled_query, scaled_state, capped_scores;
     bool narrow_softmax;       /* of the scores as they are, not in fp32 */
     bool two_tables;           /* windowed layers rotate by a table of their own */
     bool written_norm;         /* LayerNorm operation by operation (Cohere) */
@@ -35,6 +35,9 @@ typedef struct {
     bool embedding_norm;       /* over the embeddings, too */
     bool every_expert;         /* computes every token, scaled by its share (Llama 4) */
     bool clamped_experts;      /* gate and up interleaved and clamped, with a bias for each expert (gpt-oss) */
+    bool clamped;              /* gate and up clamped, of every MLP (MiniMax-M3) */
+    bool shifted_scores;       /* less the greatest, softmax in their own type (MiMo) */
+    bool wide_scores;          /* of queries and keys in fp32 (GPT-Neo) */
 } style;
 
 typedef struct {

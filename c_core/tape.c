@@ -410,26 +410,27 @@ vram_cell vram_op_fused_experts(vram_tape *t, vram_cell x, vram_cell first, vram
 
 /* bitsandbytes' MatMul4Bit: the weight is unpacked for the length of a product, and again for the gradient of x. Scales that are quantised
  * themselves are unpacked first, an fp32 number for 64 weights. Source: bitsandbytes/_ops.py (_dequant_linear_fallback) */
-static void unpack(vram_tape *t, vram_size weight, bool double_quant, int times, vram_cell unpacked)
+static int unpack(vram_tape *t, vram_size weight, bool double_quant, int times, vram_cell unpacked, vram_cell scales[2])
 {
-    vram_cell scales[2];
-    for (int i = 0; double_quant && i < times; i++) make(t, scales[i] = scratch(t, bytes_size(t, vram_ceil_div(t->shape[weight].elements, 64) * 4), 1, VRAM_WHAT_DEQUANTISED));
+    int made = double_quant ? times : 0;
+    for (int i = 0; i < made; i++) make(t, scales[i] = scratch(t, bytes_size(t, vram_ceil_div(t->shape[weight].elements, 64) * 4), 1, VRAM_WHAT_DEQUANTISED));
     make(t, unpacked);
-    for (int i = 0; double_quant && i < times; i++) drop(t, scales[i]);
+    return made;
 }
 
-vram_cell vram_op_linear_4bit(vram_tape *t, vram_cell x, vram_size weight, bool double_quant, vram_size out, vram_what what)
+vram_cell vram_op_linear_4bit(vram_tape *t, vram_cell x, vram_size weight, bool double_quant, bool biased, vram_size out, vram_what what)
 {
     vram_tape_op *op = begin1(t, x);
     op->spared = VRAM_SPARED_SECOND;
-    vram_cell unpacked = scratch(t, weight, 2, VRAM_WHAT_DEQUANTISED), again = scratch(t, weight, 2, VRAM_WHAT_DEQUANTISED);
-    unpack(t, weight, double_quant, 2, unpacked);
+    vram_cell unpacked = scratch(t, weight, 2, VRAM_WHAT_DEQUANTISED), again = scratch(t, weight, 2, VRAM_WHAT_DEQUANTISED), scales[2];
+    int made = unpack(t, weight, double_quant, 2, unpacked, scales);
     vram_cell y = output(t, op, out, vram_width(t, x), what);
-    workspace(t, t->workspace);
+    workspace(t, biased ? t->biased_workspace : t->workspace);
+    while (made > 0) drop(t, scales[--made]);
     drop(t, unpacked);
     backward(t, op);
     if (op->grad) {
-        unpack(t, weight, double_quant, 1, again);
+        for (made = unpack(t, weight, double_quant, 1, again, scales); made > 0;) drop(t, scales[--made]); /* gone before the product */
         vram_cell g = make_gradient(t, x, vram_width(t, x));
         workspace(t, t->workspace);
         drop(t, again);

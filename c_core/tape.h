@@ -100,7 +100,7 @@ static inline int vram_width(const vram_tape *t, vram_cell x) { return t->cell[x
 
 vram_cell vram_op_cast(vram_tape *t, vram_cell x, int width, vram_what what);
 vram_cell vram_op_linear(vram_tape *t, vram_cell x, vram_cell weight, vram_cell bias, vram_size out, vram_what what); /* bias: VRAM_NO_CELL for none */
-vram_cell vram_op_linear_4bit(vram_tape *t, vram_cell x, vram_size weight, bool double_quant, vram_size out, vram_what what);
+vram_cell vram_op_linear_4bit(vram_tape *t, vram_cell x, vram_size weight, bool double_quant, bool biased, vram_size out, vram_what what);
 vram_cell vram_op_matmul(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vram_what what);
 vram_cell vram_op_add(vram_tape *t, vram_cell a, vram_cell b, vram_what what);
 vram_cell vram_op_mul(vram_tape *t, vram_cell a, vram_cell b, vram_what what);

@@ -315,6 +315,7 @@ typedef struct {
     bool tied;                 /* the head is the embedding */
     bool head_bias;
     bool embedding_norm;       /* a norm on the embeddings (BLOOM) */
+    bool capped_logits;        /* tanh(x / cap) * cap (Gemma 2) */
     int64_t embedding_width;   /* 0: hidden; else two projections between (OPT 350m) */
     vram_position position;
     int64_t position_rows;     /* learned positions: rows of the table */

@@ -250,6 +250,7 @@ static void model_traits(reader *r)
     m->position = f->position;
     m->position_rows = m->max_positions;
     if (f->names) m->names = *f->names;
+    m->capped_logits = config_find(r, "final_logit_softcapping logits_soft_cap") != NULL || ((r->is & CAPS_LOGITS) && !config_is_null(r, "final_logit_softcapping"));
     m->stacked_names = r->is & IS_STACKED_AS_GATE ? VRAM_STACKED_AS_GATE : r->is & IS_STACKED_AS_W ? VRAM_STACKED_AS_W : VRAM_STACKED_PLAIN;
     m->mtp_layers = config_whole(r, "num_nextn_predict_layers mtp_num_hidden_layers num_mtp_modules num_mtp_layers", 0, 0, VRAM_MAX_LAYERS);
     m->resid_dropout = config_real(r, "resid_pdrop hidden_dropout residual_dropout resid_dropout dropout", f->drops & DROPS_RESIDUAL ? 0.1 : 0, 0, 1);

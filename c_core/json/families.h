@@ -47,6 +47,7 @@ enum {
     IS_STACKED_AS_W = 1 << 21,
     HAS_SHARED_FUSED = 1 << 22,
     HAS_EXPERT_MODULES = 1 << 23,
+    CAPS_LOGITS = 1 << 25,       /* when the key is absent */
     HAS_LISTS = 1 << 24          /* a number may be a list, one for each layer */
 };
 
