@@ -212,6 +212,8 @@ double vram_rank_params(const vram_scenario *scenario, const vram_model *model);
 typedef struct { int64_t layers; double in_flight; /* micro-batches whose activations it holds, of all its layers */ bool embedding, head; } vram_stage;
 vram_stage vram_stage_of(const vram_scenario *scenario, const vram_model *model);
 bool vram_is_megatron(const vram_scenario *scenario, const vram_model *model); /* its layers run as Megatron's do, fused; other engines divide the plain ones */
+bool vram_is_fsdp(const vram_scenario *scenario);  /* either generation */
+double vram_data_ranks(const vram_scenario *scenario); /* over which ZeRO and FSDP share: those of data and of context */
 /* What a rank of tensor parallelism has of a layer: heads, widths, channels; written to *divided, which is returned */
 const vram_layer *vram_rank_layer(const vram_scenario *scenario, const vram_layer *layer, vram_layer *divided);
 double vram_expert_tensor(const vram_scenario *scenario); /* ranks that one expert is cut over */
@@ -261,7 +263,10 @@ double vram_llama_cpp_cache_padding(const vram_scenario *scenario, bool windowed
 typedef struct { double model, output, compute; bool pinned_output; } vram_llama_cpp_host;
 vram_llama_cpp_host vram_llama_cpp_host_bytes(const vram_scenario *scenario);       /* engine_llama_cpp.c; the output is pinned when the GPU makes it */
 
-/* ---- training.c, replay.c ---- */
+/* ---- training.c, replay.c, sharding.c ---- */
+/* FSDP 1 beside packed weights: adapters are left whole on every rank and summed as DDP does. So do those whose logs there are
+ * (fms-acceleration, fms_acceleration_foak/utils.py, lora_adapters_switch_ddp_from_fsdp); peft's own wrapping would share them, as FSDP 2 does. */
+bool vram_adapters_whole(const vram_scenario *scenario);
 bool vram_steps_in_backward(const vram_scenario *scenario); /* each parameter is stepped, and its gradient let go, as soon as it is there */
 void vram_training(const vram_scenario *scenario, vram_report *report);             /* the scenario's own model trained, rules of thumb */
 

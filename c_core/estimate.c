@@ -64,6 +64,9 @@ static void remarks(const vram_scenario *s, vram_report *report)
     if (s->task == VRAM_TASK_INFERENCE) served(s, report);
 }
 
+/* of a stored weight in full training: precision decides, not `weights` */
+static double trained_bytes(const vram_scenario *s) { return s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP ? 4 : 2; }
+
 /* Settings of a training that are understood and change no entry, or not all they should: silence would be taken for "changes nothing". */
 static void not_modelled(const vram_scenario *s, vram_report *report)
 {
@@ -77,6 +80,11 @@ static void not_modelled(const vram_scenario *s, vram_report *report)
         {s->training.checkpointing == VRAM_CHECKPOINTING_FULL && s->training.checkpointing_interval > 1 && megatron, VRAM_NOTE_NOT_MODELLED, "training.checkpointing_interval"},
         {s->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE && megatron && s->training.attention != VRAM_ATTENTION_EAGER, VRAM_NOTE_SELECTIVE_DROPS_NOTHING, "training.checkpointing"},
         {lora && s->lora.prepare_kbit, VRAM_NOTE_NOT_MODELLED, "lora.prepare_kbit"},
+        {s->parallel.engine == VRAM_PARALLEL_ENGINE_DDP && s->parallel.zero > 0, VRAM_NOTE_UNREAD_HERE, "parallel.zero"},
+        {s->parallel.engine == VRAM_PARALLEL_ENGINE_DDP && s->parallel.bucket_mib >= 0, VRAM_NOTE_UNREAD_HERE, "parallel.bucket_mib"},
+        {vram_is_fsdp(s) && vram_data_ranks(s) > 1 && s->parallel.zero < 2, VRAM_NOTE_SHARDS_ALL, "parallel.zero"},
+        {!lora && s->weights != VRAM_FORMAT_BF16 && vram_format_bytes(s->weights) != trained_bytes(s), VRAM_NOTE_UNREAD_HERE, "weights"},
+        {vram_adapters_whole(s), VRAM_NOTE_ADAPTERS_WHOLE, "parallel.engine"},
         {lora && megatron && s->lora.dora, VRAM_NOTE_NOT_MODELLED, "lora.dora"},
         {(loss == VRAM_LOSS_CHUNKED && rl) || (loss == VRAM_LOSS_INPLACE && rl) || (loss != VRAM_LOSS_FULL && (ppo || megatron)), VRAM_NOTE_NOT_MODELLED, "training.loss"},
         {vram_loss_stays_whole(s), VRAM_NOTE_LOSS_STAYS_WHOLE, "training.loss"},

@@ -9,7 +9,10 @@
  * FSDP 1 (torch/distributed/fsdp/_flat_param.py, _runtime_utils.py): a group is one flat parameter, gathered in place; in backward the next
  * is gathered before the present one's gradients are there (BACKWARD_PRE). The gradients of its pieces are joined into one flat gradient
  * (the split's own), which is reduced in the type of the pass, then cast to the shards' type. With use_orig_params the shards'
- * gradients are let go only by the next forward. zero 2 = SHARD_GRAD_OP. */
+ * gradients are let go only by the next forward. zero 2 = SHARD_GRAD_OP.
+ *
+ * Parameters offloaded (CPUOffloadPolicy, CPUOffload): shards of parameters and gradients and the states are in host memory, on the GPU is what is
+ * gathered and what is being reduced. */
 #include "sharding.h"
 
 typedef vram_sharding_list list;
@@ -28,9 +31,12 @@ static void gathered_root(const vram_sharding *g, list *l) { vram_sharding_add(l
 
 static void buffer(const vram_sharding_unit *u, list *l) { vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_ALL_GATHER_BUFFER, 1, u->bytes, 1); }
 
+static bool in_host_memory(const vram_sharding *g) { return g->s->parallel.offload == VRAM_OFFLOAD_OPTIMIZER_WEIGHTS; }
+
 /* Shards of the gradients of the layers from .. to the last */
 static void reduced(const vram_sharding *g, int64_t from, list *l)
 {
+    if (in_host_memory(g)) return;
     for (int k = 0; k < g->m->kinds; k++) {
         double n = 0;
         for (int64_t i = from; i < g->layers; i++) n += g->m->layer_kind[i] == k;
@@ -43,8 +49,14 @@ static void scatter(const vram_sharding *g, const vram_sharding_unit *u, list *l
     vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_REDUCE_SCATTER_INPUT, 1, u->trained, g->gradient_width);
 }
 
+static void all_gradients(const vram_sharding *g, list *l)
+{
+    if (!in_host_memory(g)) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, 1, g->trained_shard, g->gradient_width);
+}
+
 static void at_rest(const vram_sharding *g, list *l)
 {
+    if (in_host_memory(g)) return;
     if (!g->lora) vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALL_WEIGHTS, 1, g->trained_shard, g->shard_width); /* else training.c divides them */
     vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALLOCATOR_ROUNDING, 1, g->slack, 1);
 }
@@ -81,7 +93,7 @@ void vram_fsdp2_items(const vram_sharding *g, vram_moment moment, int place, lis
     bool keeps = g->s->parallel.zero < 3, accumulated = g->s->training.gradient_accumulation > 1;
     if (moment == VRAM_MOMENT_REST) at_rest(g, l);
     if (moment == VRAM_MOMENT_REST || moment == VRAM_MOMENT_LOAD) return;
-    if (accumulated || moment == VRAM_MOMENT_STEP) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, 1, g->trained_shard, g->gradient_width);
+    if (accumulated || moment == VRAM_MOMENT_STEP) all_gradients(g, l);
     switch (moment) {
     case VRAM_MOMENT_FORWARD:
     case VRAM_MOMENT_LOSS:
@@ -157,7 +169,7 @@ void vram_fsdp1_items(const vram_sharding *g, vram_moment moment, int place, lis
     switch (moment) {
     case VRAM_MOMENT_REST: at_rest(g, l); break;
     case VRAM_MOMENT_LOAD:
-    case VRAM_MOMENT_STEP: vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, 1, g->trained_shard, g->gradient_width); break;
+    case VRAM_MOMENT_STEP: all_gradients(g, l); break;
     case VRAM_MOMENT_FORWARD:
     case VRAM_MOMENT_LOSS:
     case VRAM_MOMENT_START:

@@ -20,6 +20,9 @@ bool vram_is_megatron(const vram_scenario *s, const vram_model *m)
     return s->parallel.engine == VRAM_PARALLEL_ENGINE_MEGATRON || strcmp(m->model_type, "megatron") == 0;
 }
 
+bool vram_is_fsdp(const vram_scenario *s) { return s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP1 || s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2; }
+double vram_data_ranks(const vram_scenario *s) { return (double)s->parallel.data * (double)s->parallel.context; }
+
 double vram_expert_tensor(const vram_scenario *s) { return s->parallel.expert > 1 ? (double)s->parallel.expert_tensor : (double)s->parallel.tensor; }
 
 /* Where an expert is cut over fewer ranks than the rest, each of the others' ranks brings its own part of the tokens.
@@ -33,7 +36,7 @@ double vram_expert_tokens(const vram_scenario *s)
 /* Source: torchtitan/distributed/parallel_dims.py (dp_mod_ep); megatron/core/parallel_state.py (expert data parallel size) */
 double vram_expert_replicas(const vram_scenario *s)
 {
-    double ranks = (double)s->parallel.data * (double)s->parallel.context * (double)s->parallel.tensor;
+    double ranks = vram_data_ranks(s) * (double)s->parallel.tensor;
     return vram_max(1, vram_floor_div(ranks, (double)s->parallel.expert * vram_expert_tensor(s)));
 }
 

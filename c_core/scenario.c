@@ -23,7 +23,7 @@ static void inference_defaults(vram_scenario *s)
 
 static void training_defaults(vram_scenario *s)
 {
-    bool lora = s->training.method == VRAM_METHOD_LORA, fsdp = s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP1 || s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2;
+    bool lora = s->training.method == VRAM_METHOD_LORA, fsdp = vram_is_fsdp(s);
     int precision = s->training.precision;
     int gradients = precision == VRAM_PRECISION_BF16 || (precision == VRAM_PRECISION_MIXED && !fsdp) ? format("bf16") : format("fp32");
     set(&s->training.autocast, precision == VRAM_PRECISION_AMP);
@@ -53,6 +53,7 @@ double vram_gpus_of_degrees(const vram_scenario *s)
 
 static void parallel_defaults(vram_scenario *s)
 {
+    set_count(&s->parallel.zero, vram_is_fsdp(s) ? 3 : 0); /* FULL_SHARD, reshard_after_forward=True */
     /* Servers spread experts over the ranks of the tensor-parallel group (and its replicas); Megatron over replicas, each expert cut as the rest is */
     bool server = s->task == VRAM_TASK_INFERENCE && (s->engine == VRAM_ENGINE_VLLM || s->engine == VRAM_ENGINE_SGLANG);
     set_count(&s->parallel.expert_tensor, !server ? s->parallel.tensor : s->parallel.tensor > s->parallel.expert ? s->parallel.tensor / s->parallel.expert : 1);

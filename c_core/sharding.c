@@ -119,26 +119,31 @@ static const engine *engine_of(const vram_scenario *s)
     int64_t zero = s->parallel.zero;
     switch (s->parallel.engine) {
     case VRAM_PARALLEL_ENGINE_DDP: return s->parallel.bucket_view == 1 ? &ddp_views : &ddp;
-    case VRAM_PARALLEL_ENGINE_FSDP1: return s->parallel.data > 1 ? &fsdp1 : NULL;
-    case VRAM_PARALLEL_ENGINE_FSDP2: return s->parallel.data > 1 ? &fsdp2 : NULL;
+    case VRAM_PARALLEL_ENGINE_FSDP1: return vram_data_ranks(s) > 1 ? &fsdp1 : NULL;
+    case VRAM_PARALLEL_ENGINE_FSDP2: return vram_data_ranks(s) > 1 ? &fsdp2 : NULL;
     case VRAM_PARALLEL_ENGINE_DEEPSPEED: return zero == 3 ? &zero3 : zero == 2 || (zero == 1 && s->parallel.overlap == 1) ? &zero2 : &zero1;
     default: return NULL;
     }
 }
 
+bool vram_adapters_whole(const vram_scenario *s)
+{
+    return s->training.method == VRAM_METHOD_LORA && s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP1 && vram_data_ranks(s) > 1 && vram_format_get(s->weights)->scheme != VRAM_SCHEME_NONE;
+}
+
 bool vram_sharding_of(const vram_scenario *s, const vram_model *m, vram_sharding *g)
 {
     const engine *e = engine_of(s);
-    bool fsdp = s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP1 || s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2;
+    bool fsdp = vram_is_fsdp(s);
     bool wide = s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP;
     if (e == NULL) return false;
     *g = (vram_sharding){.s = s, .m = m, .source = e->source, .gradients = e->gradients, .lora = s->training.method == VRAM_METHOD_LORA};
-    g->ranks = s->parallel.engine == VRAM_PARALLEL_ENGINE_DDP ? 1 : (double)s->parallel.data * (double)s->parallel.context;
+    g->ranks = s->parallel.engine == VRAM_PARALLEL_ENGINE_DDP ? 1 : vram_data_ranks(s);
     if (fsdp && s->training.precision == VRAM_PRECISION_AMP) wide = false; /* fp32 shards, gathered in 16 bit */
     g->width = g->lora ? vram_min(vram_compute_bytes(s), 4) : wide ? 4 : 2;
     g->trained_width = g->lora ? vram_format_bytes(s->lora.dtype) : g->width;
     g->shard_width = fsdp && !g->lora && (s->training.precision == VRAM_PRECISION_MIXED || s->training.precision == VRAM_PRECISION_AMP) ? 4 : g->trained_width;
-    g->whole_adapters = fsdp && g->lora && vram_format_get(s->weights)->scheme != VRAM_SCHEME_NONE;
+    g->whole_adapters = vram_adapters_whole(s);
     g->gradient_width = vram_format_bytes(s->training.gradients);
     g->layers = (int64_t)vram_ceil_div((double)m->layers, (double)s->parallel.pipeline);
     count_units(g);

@@ -50,7 +50,7 @@ typedef struct vram_sharding {
     const vram_model *m;
     vram_source source;
     bool lora;
-    bool whole_adapters;       /* FSDP leaves the adapters of packed weights whole on every rank */
+    bool whole_adapters;       /* vram_adapters_whole() */
     double ranks;              /* that share the states */
     double width;              /* bytes of a stored base parameter, as gathered */
     double trained_width;      /* of a trained parameter, as gathered */

@@ -60,8 +60,9 @@ static void visit_trained(const trainer *r, visitor *visit, void *sum)
 
 /* ------------------------------------------------------------------------------------------------------------- entries -- */
 
-static double ranks_from(const vram_scenario *s, int64_t stage) { return s->parallel.zero >= stage ? (double)s->parallel.data * (double)s->parallel.context : 1; }
-static bool is_fsdp(const trainer *r) { return r->sharding != NULL && (r->s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP1 || r->s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2); }
+/* Ranks that share what a stage of ZeRO divides; DDP divides nothing, whatever is asked for */
+static double ranks_from(const vram_scenario *s, int64_t stage) { return s->parallel.zero >= stage && s->parallel.engine != VRAM_PARALLEL_ENGINE_DDP ? vram_data_ranks(s) : 1; }
+static bool is_fsdp(const trainer *r) { return r->sharding != NULL && vram_is_fsdp(r->s); }
 static bool is_deepspeed(const trainer *r) { return r->sharding != NULL && r->s->parallel.engine == VRAM_PARALLEL_ENGINE_DEEPSPEED; }
 
 /* Of so many parameters on this rank, when a stage of ZeRO divides them */
@@ -351,6 +352,23 @@ static void divide(vram_report *report, int first, double ranks, double replicas
     }
 }
 
+/* Weights that wait in host memory and come for the time that they are needed: a layer, or a table of words, whichever is more */
+static void at_work(const trainer *r)
+{
+    double width = r->lora ? vram_format_get(r->s->weights)->block_bytes / vram_format_get(r->s->weights)->block : r->width, most = 0;
+    for (int kind = -1; kind < r->m->kinds; kind++) {
+        double sum = 0;
+        for (int i = 0; i < r->m->tensors; i++) {
+            vram_tensor t = vram_rank_tensor(r->s, r->m, &r->m->tensor[i]);
+            double one = (double)t.copies * (double)t.rows * (double)t.columns;
+            if (t.kind == kind && !t.buffer) sum = kind < 0 ? vram_max(sum, one) : sum + one;
+        }
+        most = vram_max(most, sum);
+    }
+    vram_entry *e = vram_add(r->report, r->role, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_GATHERED_WEIGHTS, VRAM_MODELLED, VRAM_SOURCE_ARITHMETIC, VRAM_BIT(VRAM_PHASE_FORWARD) | VRAM_BIT(VRAM_PHASE_LOSS) | VRAM_BIT(VRAM_PHASE_BACKWARD));
+    vram_times(vram_times(e, VRAM_SYMBOL_PARAMETERS, r->m->params_override > 0 ? vram_ceil_div(r->params, (double)r->m->layers) : most), VRAM_SYMBOL_BYTES_PER_PARAMETER, width);
+}
+
 static void weights(const trainer *r)
 {
     bool wide = r->s->training.precision == VRAM_PRECISION_FP32 || r->s->training.precision == VRAM_PRECISION_AMP;
@@ -361,9 +379,12 @@ static void weights(const trainer *r)
         vram_sharding_entries(&between, r->sharding, r->role, VRAM_BIT(VRAM_PHASE_LOAD), r->report);
         if ((is_fsdp(r) && !r->lora) || (is_deepspeed(r) && r->s->parallel.zero == 3)) return; /* the shards are among these */
     }
-    if (r->s->parallel.offload == VRAM_OFFLOAD_OPTIMIZER_WEIGHTS && !is_deepspeed(r)) return; /* in host memory, but for the layer at work */
+    if (r->s->parallel.offload == VRAM_OFFLOAD_OPTIMIZER_WEIGHTS && !is_deepspeed(r)) { /* in host memory, but for what is at work */
+        if (!is_fsdp(r)) at_work(r);
+        return;
+    }
     if (!r->lora) {
-        if (r->s->parallel.zero >= 3) per_parameter(r, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALL_WEIGHTS, r->params, r->width, 3, r->report->phases);
+        if (ranks_from(r->s, 3) > 1) per_parameter(r, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALL_WEIGHTS, r->params, r->width, 3, r->report->phases);
         else vram_weights(r->s, r->m, r->role, wide ? VRAM_FORMAT_FP32 : VRAM_FORMAT_BF16, r->report->phases, r->report);
         slack(r, 1, r->width, r->report->phases);
         return;
@@ -371,7 +392,7 @@ static void weights(const trainer *r)
     int first = r->report->entries;
     vram_weights(r->s, r->m, r->role, r->s->weights, r->report->phases, r->report);
     frozen_slack(r);
-    double ranks = (double)r->s->parallel.data * (double)r->s->parallel.context;
+    double ranks = vram_data_ranks(r->s);
     if (is_fsdp(r) || ranks_from(r->s, 3) > 1) divide(r->report, first, ranks, r->s->parallel.expert > 1 ? vram_expert_replicas(r->s) : ranks, !is_fsdp(r));
     per_parameter(r, VRAM_COMPONENT_ADAPTERS, VRAM_WHAT_TRAINABLE, r->params, r->width, 3, r->report->phases);
 }
@@ -565,9 +586,17 @@ static void add_point(const vram_report *report, vram_phase phase, vram_timeline
     alive_in(report, phase, p->bytes);
 }
 
+/* Of a step with several models the fullest instant of each phase */
+static void phases_of(const vram_report *report, vram_timeline *t)
+{
+    for (int p = 0; p < VRAM_PHASE_COUNT; p++)
+        if (report->phases & VRAM_BIT(p)) add_point(report, (vram_phase)p, t);
+}
+
 void vram_timeline_of(const vram_scenario *s, const vram_report *report, vram_timeline *t)
 {
     t->points = 0;
+    if (s->task == VRAM_TASK_RL) phases_of(report, t);
     if (s->task != VRAM_TASK_TRAINING) return;
     trainer r = trainer_of(s, &s->model, VRAM_ROLE_MODEL, NULL);
     vram_sharding sharding;

@@ -97,7 +97,7 @@ static const field fields[] = {
     {"lora.dropout", NUMBER, AT(lora.dropout), 0, NULL, 0, 1, 0, NULL, "fraction", TRAINS ";training.method=lora"},
     {"lora.prepare_kbit", BOOLEAN, AT(lora.prepare_kbit), 0, NULL, 0, 0, 0, NULL, NULL, TRAINS ";training.method=lora"},
     {"parallel.data", INTEGER, AT(parallel.data), 0, NULL, 1, 1048576, 1, NULL, "ranks", NULL},
-    {"parallel.zero", INTEGER, AT(parallel.zero), 0, NULL, 0, 3, 0, NULL, NULL, TRAINS},
+    {"parallel.zero", INTEGER, AT(parallel.zero), 0, NULL, 0, 3, UNSET, NULL, NULL, TRAINS},
     {"parallel.tensor", INTEGER, AT(parallel.tensor), 0, NULL, 1, 4096, 1, NULL, "ranks", NULL},
     {"parallel.sequence", BOOLEAN, AT(parallel.sequence), 0, NULL, 0, 0, 0, NULL, NULL, TRAINS},
     {"parallel.pipeline", INTEGER, AT(parallel.pipeline), 0, NULL, 1, 1024, 1, NULL, "ranks", NULL},

@@ -1,0 +1,120 @@
+/* Training over several GPUs: what one of them holds, worked by hand or measured. The measured rows are peaks of PyTorch 2.15's own caching
+ * allocator under FSDP 2 (torch.distributed.fsdp.fully_shard, a group per layer and one for the rest; bitsandbytes 0.50 with quant_storage bf16,
+ * peft 0.21), taken as tests/cases/measured/README.md says. */
+#include "test.h"
+
+#include "core.h"
+#include "json/api.h"
+
+#include <string.h>
+
+extern const char vram_presets[];
+extern const size_t vram_presets_bytes;
+
+static const vram_report *report_of(const char *scenario)
+{
+    static vram_json *json;
+    if (!json) json = vram_json_open(vram_presets, vram_presets_bytes);
+    vram_json_free(vram_json_estimate(json, scenario, strlen(scenario)));
+    return vram_json_last(json);
+}
+
+static double alive(const char *scenario, vram_phase phase, unsigned components)
+{
+    const vram_report *r = report_of(scenario);
+    double bytes = 0;
+    for (int i = 0; r && i < r->entries; i++)
+        if (r->entry[i].phases & VRAM_BIT(phase) && VRAM_BIT(r->entry[i].component) & components) bytes += r->entry[i].bytes;
+    return bytes;
+}
+
+static double peak(const char *scenario)
+{
+    double most = 0;
+    for (int phase = 0; phase <= VRAM_PHASE_STEP; phase++) most = vram_max(most, alive(scenario, (vram_phase)phase, ~0u));
+    return most;
+}
+
+static bool noted(const char *scenario, vram_note_id id, const char *path)
+{
+    const vram_report *r = report_of(scenario);
+    for (int i = 0; r && i < r->notes; i++)
+        if (r->note[i].id == id && strcmp(r->note[i].path, path) == 0) return true;
+    return false;
+}
+
+#define TRAIN(model, method, training, more) "{\"task\":\"training\",\"overheads\":false,\"model\":\"" model "\",\"training\":{\"method\":\"" method "\"" training "}," more "}"
+#define LAYERS(n) "{\"task\":\"training\",\"overheads\":false,\"model\":{\"model_type\":\"llama\",\"hidden_size\":4096,\"intermediate_size\":14336,\"num_hidden_layers\":" n ",\"num_attention_heads\":32,\"num_key_value_heads\":8,\"vocab_size\":128256}," \
+                  "\"training\":{\"method\":\"lora\",\"sequence_length\":1024},\"parallel\":{\"engine\":\"megatron\",\"tensor\":2,\"sequence\":true}}"
+#define ADAPTERS (1u << VRAM_COMPONENT_ADAPTERS)
+#define STATES (1u << VRAM_COMPONENT_WEIGHTS | 1u << VRAM_COMPONENT_OPTIMIZER)
+
+TEST(parallel_adapters, "adapters on a rank: both halves divided in Megatron, only the half that meets a divided side elsewhere")
+{
+    const double whole = 32 * 16. * (2 * 4096 + (4096 + 1024) * 2 + 2 * 4096 + (4096 + 14336) * 3) * 4; /* Llama 3.1 8B, rank 16, fp32 */
+    const double a = 16. * (5 * 4096 + (4096 + 14336) / 2.), b = 16. * ((4096 + 2 * 1024 + 2 * 14336) / 2. + 2 * 4096);
+    const struct { const char *parallel, *scenario; double bytes; } rows[] = {
+        {"none", TRAIN("llama-3.1-8b", "lora", "", "\"parallel\":{}"), whole},
+        {"pipeline 2", TRAIN("llama-3.1-8b", "lora", "", "\"parallel\":{\"pipeline\":2}"), whole / 2},
+        {"tensor 2, pipeline 2, Megatron", TRAIN("llama-3.1-8b", "lora", "", "\"parallel\":{\"engine\":\"megatron\",\"tensor\":2,\"pipeline\":2}"), whole / 4},
+        {"tensor 2", TRAIN("llama-3.1-8b", "lora", "", "\"parallel\":{\"tensor\":2}"), 32 * (a + b) * 4},
+        {"tensor 2 over FSDP 2", TRAIN("llama-3.1-8b", "lora", "", "\"parallel\":{\"engine\":\"fsdp2\",\"tensor\":2,\"data\":4}"), 32 * (a + b) * 4 / 4},
+    };
+    for (int i = 0; i < COUNT(rows); i++) {
+        double bytes = alive(rows[i].scenario, VRAM_PHASE_LOAD, ADAPTERS);
+        CHECK(same(bytes, rows[i].bytes), "%s: %.0f, not %.0f", rows[i].parallel, bytes, rows[i].bytes);
+    }
+}
+
+/* A layer of Llama 3.1 8B over two ranks, in 16 bit, of 1024 tokens: two norms keep their inputs (512 tokens) and two fp32 numbers a token; the
+ * gathered inputs of two products stay for their adapters, the other two products' inputs are divided; seven low-rank middles; attention's
+ * queries, keys, values, output and sums; fc1's output. */
+TEST(parallel_megatron_lora, "Megatron with LoRA: what a layer keeps")
+{
+    const double s = 1024, h = 4096, r = 16, norms = 2 * (s / 2 * h * 2) + 4 * (s / 2 * 4), gathered = 2 * s * h * 2, low = 7 * r * s * 2;
+    const double attention = s * (4096 + 2048) / 2 * 2 + s * 4096 / 2 * 2 + s * 16 * 4, mlp = s * 2 * 14336 / 2 * 2 + s * 14336 / 2 * 2;
+    double kept = alive(LAYERS("4"), VRAM_PHASE_LOSS, 1u << VRAM_COMPONENT_ACTIVATIONS) - alive(LAYERS("3"), VRAM_PHASE_LOSS, 1u << VRAM_COMPONENT_ACTIVATIONS);
+    CHECK(same(kept, norms + gathered + low + attention + mlp), "%.0f, not %.0f", kept, norms + gathered + low + attention + mlp);
+}
+
+TEST(parallel_experts, "experts are shared by the ranks that hold the same ones, and by no others")
+{
+    const char *without = TRAIN("mixtral-8x7b-instruct-v0.1", "full", ",\"precision\":\"bf16\"", "\"parallel\":{\"engine\":\"fsdp2\",\"data\":8}");
+    const char *with = TRAIN("mixtral-8x7b-instruct-v0.1", "full", ",\"precision\":\"bf16\"", "\"parallel\":{\"engine\":\"fsdp2\",\"data\":8,\"expert\":4}");
+    CHECK(same(alive(with, VRAM_PHASE_LOAD, STATES), alive(without, VRAM_PHASE_LOAD, STATES)), "%.0f, not %.0f", alive(with, VRAM_PHASE_LOAD, STATES), alive(without, VRAM_PHASE_LOAD, STATES));
+    const char *plain = TRAIN("mixtral-8x7b-instruct-v0.1", "full", ",\"precision\":\"bf16\"", "\"parallel\":{\"data\":8,\"expert\":8}");
+    double gradients = alive(plain, VRAM_PHASE_STEP, 1u << VRAM_COMPONENT_GRADIENTS), backward = alive(plain, VRAM_PHASE_BACKWARD, 1u << VRAM_COMPONENT_GRADIENTS);
+    CHECK(backward <= gradients, "gradients of %.0f bytes, more than the rank's own %.0f", backward, gradients);
+}
+
+TEST(parallel_measured, "FSDP 2: adapters, quantised weights, parameters in host memory, as PyTorch's allocator counts them")
+{
+#define FSDP(more) "\"parallel\":{\"engine\":\"fsdp2\"," more "}"
+#define BATCH ",\"precision\":\"bf16\",\"optimizer_impl\":\"fused\",\"sequence_length\":2048,\"micro_batch\":2,\"attention\":\"sdpa\""
+#define LORA(weights, rank) "\"weights\":\"" weights "\",\"lora\":{\"rank\":" rank ",\"dtype\":\"bf16\"},"
+    const struct { const char *name, *scenario; double rest, peak; } rows[] = {
+        {"full-offload-l8", TRAIN("llama-3.2-3b", "full", BATCH ",\"checkpointing\":\"full\"", FSDP("\"data\":8,\"zero\":3,\"offload\":\"optimizer+weights\"")), 1024, 9151008768},
+        {"lora-bf16", TRAIN("llama-3.2-1b", "lora", BATCH, LORA("bf16", "16") FSDP("\"data\":4,\"zero\":3")), 635717632, 15241387008},
+        {"lora-bf16-ck", TRAIN("llama-3.2-3b", "lora", BATCH ",\"checkpointing\":\"full\"", LORA("bf16", "64") FSDP("\"data\":8,\"zero\":3")), 876410880, 9984033792},
+        {"lora-offload", TRAIN("llama-3.2-1b", "lora", BATCH, LORA("bf16", "16") FSDP("\"data\":4,\"zero\":3,\"offload\":\"optimizer+weights\"")), 1024, 14604990464},
+        {"qlora-bf16", TRAIN("llama-3.2-1b", "lora", BATCH, LORA("nf4-dq", "16") FSDP("\"data\":4,\"zero\":3")), 285707264, 14799470592},
+        {"qlora-bf16-ck", TRAIN("llama-3.2-3b", "lora", BATCH ",\"checkpointing\":\"full\"", LORA("nf4-dq", "64") FSDP("\"data\":8,\"zero\":3")), 395643904, 9352271872},
+        {"lora-z2", TRAIN("llama-3.2-1b", "lora", BATCH, LORA("bf16", "16") FSDP("\"data\":4,\"zero\":2")), 635717632, 17086487552},
+    };
+    for (int i = 0; i < COUNT(rows); i++) {
+        double rest = alive(rows[i].scenario, VRAM_PHASE_LOAD, ~0u), most = peak(rows[i].scenario);
+        CHECK(most > rows[i].peak * 0.998 && most < rows[i].peak * 1.002, "%s: peak %.0f, not %.0f", rows[i].name, most, rows[i].peak);
+        CHECK(rest <= rows[i].rest + 1e6 && rest >= rows[i].rest * 0.99 - 1e6, "%s: at rest %.0f, not %.0f", rows[i].name, rest, rows[i].rest);
+    }
+}
+
+TEST(parallel_unread, "a setting that an engine does not read is said to change nothing, and does not")
+{
+    const char *ddp = TRAIN("llama-3.1-8b", "full", "", "\"parallel\":{\"engine\":\"ddp\",\"data\":8}"), *staged = TRAIN("llama-3.1-8b", "full", "", "\"parallel\":{\"engine\":\"ddp\",\"data\":8,\"zero\":3}");
+    const char *cut = TRAIN("llama-3.1-8b", "full", "", "\"parallel\":{\"engine\":\"ddp\",\"data\":8,\"bucket_mib\":100}");
+    CHECK(same(peak(ddp), peak(staged)) && noted(staged, VRAM_NOTE_UNREAD_HERE, "parallel.zero"), "stages of ZeRO under DDP");
+    CHECK(same(peak(ddp), peak(cut)) && noted(cut, VRAM_NOTE_UNREAD_HERE, "parallel.bucket_mib"), "buckets of another size");
+    CHECK(noted(TRAIN("llama-3.1-8b", "full", "", "\"weights\":\"nf4\""), VRAM_NOTE_UNREAD_HERE, "weights"), "weights of a model that is trained whole");
+    CHECK(noted(TRAIN("llama-3.1-8b", "full", "", "\"parallel\":{\"engine\":\"fsdp2\",\"data\":8,\"zero\":1}"), VRAM_NOTE_SHARDS_ALL, "parallel.zero"), "stage 1 under FSDP");
+    CHECK(same(peak(TRAIN("llama-3.1-8b", "full", "", "\"parallel\":{\"engine\":\"fsdp2\",\"data\":8}")), peak(TRAIN("llama-3.1-8b", "full", "", "\"parallel\":{\"engine\":\"fsdp2\",\"data\":8,\"zero\":3}"))), "FSDP shares all of itself");
+}
