@@ -40,13 +40,19 @@ enum {
     TWO_TABLES = 16,     /* windowed layers turn by a table of their own */
     MLP_NORM = 32,       /* a norm before down */
     NAMED_SCORES = 64,   /* scores before the mask was added have a name, too */
-    ALWAYS_MASKED = 128  /* a mask is made for sdpa, too */
+    ALWAYS_MASKED = 128, /* a mask is made for sdpa, too */
+    WIDE_SCORES = 256,   /* scores in fp32 */
+    NAMED_PARTS = 512,   /* what is turned of queries and keys has a name apart from what is not; both are joined */
+    TWO_EMBEDDINGS = 2048, /* the shared blocks read them again, from a copy */
+    WIDE_TABLES = 1024   /* rotary tables in fp32, spread to all numbers of a head before each turn */
 };
 static const struct { const char *type; int habits; } HABITS[] = {
-    {"bitnet", MLP_NORM}, {"bloom", EAGER_ONLY | LAST_WEIGHTS | NAMED_SCORES}, {"deepseek_v32", ALWAYS_MASKED}, {"deepseek_v4", EAGER_ONLY}, {"falcon", NARROW_SOFTMAX | LAST_WEIGHTS | NAMED_SCORES | ALWAYS_MASKED}, {"gemma2", EAGER_ONLY},
-    {"gemma3", TWO_TABLES}, {"gemma3_text", TWO_TABLES}, {"gemma3n", NAMED_MLP | TWO_TABLES}, {"gemma3n_text", NAMED_MLP | TWO_TABLES}, {"gemma4", TWO_TABLES}, {"gemma4_text", TWO_TABLES},
-    {"glm_moe_dsa", ALWAYS_MASKED}, {"gpt2", NARROW_SOFTMAX}, {"gpt_neo", EAGER_ONLY}, {"gpt_oss", EAGER_ONLY}, {"mimo_v2_flash", EAGER_ONLY | NARROW_SOFTMAX},
-    {"mpt", EAGER_ONLY}, {"openai-gpt", EAGER_ONLY | NARROW_SOFTMAX}, {"vaultgemma", EAGER_ONLY},
+    {"bitnet", MLP_NORM}, {"bloom", EAGER_ONLY | LAST_WEIGHTS | NAMED_SCORES}, {"codegen", WIDE_SCORES | NAMED_PARTS}, {"deepseek_v32", ALWAYS_MASKED},
+    {"deepseek_v4", EAGER_ONLY}, {"ernie4_5", WIDE_TABLES}, {"ernie4_5_moe", WIDE_TABLES}, {"falcon", NARROW_SOFTMAX | LAST_WEIGHTS | NAMED_SCORES | ALWAYS_MASKED},
+    {"gemma2", EAGER_ONLY}, {"gemma3", TWO_TABLES}, {"gemma3_text", TWO_TABLES}, {"gemma3n", NAMED_MLP | TWO_TABLES}, {"gemma3n_text", NAMED_MLP | TWO_TABLES},
+    {"gemma4", TWO_TABLES}, {"gemma4_text", TWO_TABLES}, {"glm_moe_dsa", ALWAYS_MASKED}, {"gpt2", NARROW_SOFTMAX}, {"gpt_neo", EAGER_ONLY}, {"gpt_oss", EAGER_ONLY},
+    {"gptj", WIDE_SCORES | NAMED_PARTS}, {"mimo_v2_flash", EAGER_ONLY}, {"mpt", EAGER_ONLY | LAST_WEIGHTS | WIDE_SCORES}, {"openai-gpt", EAGER_ONLY | NARROW_SOFTMAX},
+    {"persimmon", NAMED_PARTS}, {"phi", NAMED_PARTS}, {"stablelm", NAMED_PARTS}, {"vaultgemma", EAGER_ONLY}, {"zamba", TWO_EMBEDDINGS}, {"zamba2", TWO_EMBEDDINGS},
 };
 
 static bool has(const vram_model *m, int habit)
@@ -171,17 +177,26 @@ static void update_cache(stage *s, const vram_attention *a)
 static void eager_scores(stage *s, const vram_model *m, double heads, double keys, bool sinks)
 {
     vram_what what = VRAM_WHAT_ATTENTION_SCORES;
-    int scores = make(s, what, heads * keys), named = has(m, NAMED_SCORES) ? make(s, what, heads * keys) : -1;
-    if (sinks) { /* joined with the sinks, then less their greatest: all in the compute type */
-        int joined = make(s, what, heads * (keys + 1));
-        drop(s, make(s, what, heads * (keys + 1)));
+    bool wide = has(m, WIDE_SCORES);
+    int scores = wide ? make32(s, what, heads * keys) : make(s, what, heads * keys), named = has(m, NAMED_SCORES) ? make(s, what, heads * keys) : -1;
+    if (sinks) { /* joined with the sinks, then less their greatest: in the type of the wider of the two, DeepSeek-V4's sinks being fp32 */
+        double bytes = extra_rows(m, "hc_fn") > 0 ? 4 : s->bytes;
+        int joined = make_of(s, what, 1, 1, heads * (keys + 1), bytes), less = make_of(s, what, 1, 1, heads * (keys + 1), bytes);
         drop(s, joined);
-    } else if (s->bytes < 4 && !has(m, NARROW_SOFTMAX)) {
+        if (bytes > s->bytes) {
+            int out = make_of(s, what, 1, 1, heads * (keys + 1), bytes);
+            drop(s, make(s, what, heads * keys));
+            drop(s, out);
+        }
+        drop(s, less);
+    } else if (s->bytes < 4 && !wide && !has(m, NARROW_SOFTMAX)) {
         int copy = make32(s, what, heads * keys), out = make32(s, what, heads * keys);
         drop(s, out);
         drop(s, copy);
     } else {
-        drop(s, make(s, what, heads * keys));
+        int out = wide ? make32(s, what, heads * keys) : make(s, what, heads * keys);
+        if (wide && s->bytes < 4) drop(s, make(s, what, heads * keys));
+        drop(s, out);
     }
     drop(s, scores);
     if (named >= 0) drop(s, named);
@@ -209,16 +224,18 @@ static void attention_core(stage *s, const vram_model *m, const vram_attention *
 }
 
 /* Queries and keys turned. Cohere and ERNIE compute in fp32; Cohere makes fp32 copies of both first, and all of it in them. Returns the keys. */
-static int turn(stage *s, const vram_model *m, double q, double k, int *turned_q)
+static int turn(stage *s, const vram_model *m, double q, double k, double head_dim, int *turned_q)
 {
     static const char *const copies[] = {"cohere", "cohere2", NULL}, *const products[] = {"ernie4_5", "ernie4_5_moe", "olmo", "olmo2", "olmo3", NULL};
     bool copied = vram_model_is(m, copies);
     double bytes = copied || vram_model_is(m, products) ? 4 : s->bytes, own = s->bytes;
+    int tables = has(m, WIDE_TABLES) ? make_of(s, VRAM_WHAT_ROTARY_TABLES, 2, 1 / s->sequences, head_dim, 4) : -1;
     int copy_q = copied ? make32(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, q) : -1, copy_k = copied ? make32(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, k) : -1;
     if (copied) s->bytes = 4;
     *turned_q = rotary(s, q, bytes);
     int turned_k = rotary(s, k, bytes);
     s->bytes = own;
+    if (tables >= 0) drop(s, tables);
     if (copy_k >= 0) drop(s, copy_k);
     if (copy_q >= 0) drop(s, copy_q);
     if (bytes <= own) return turned_k;
@@ -243,6 +260,9 @@ static int softmax_attention(stage *s, const vram_model *m, const vram_attention
     double d = (double)a->head_dim, h = (double)m->hidden, keys = s->past + s->tokens;
     if (a->window) keys = vram_min(s->past, (double)a->window - 1) + s->tokens;
     vram_what what = VRAM_WHAT_ATTENTION_ACTIVATIONS;
+    bool parts = has(m, NAMED_PARTS) && a->rotary_dim > 0;
+    int rest[3] = {-1, -1, -1};
+    if (a->compress_ratio > 0) keys += vram_floor_div(s->past + s->tokens, (double)a->compress_ratio);
     int qkv = -1, k = -1, v = -1, q = linear(s, what, heads * d * (a->output_gate ? 2 : 1), h);
     if (a->fused_qkv) qkv = linear(s, what, kv_heads * (d + (double)a->v_head_dim), h);
     q = qk_norm(s, m, a, q, heads * d);
@@ -252,11 +272,17 @@ static int softmax_attention(stage *s, const vram_model *m, const vram_attention
         v = linear(s, what, kv_heads * (double)a->v_head_dim, h);
     }
     if (m->position == VRAM_POSITION_ROTARY) {
-        int turned, turned_k = turn(s, m, heads * d, kv_heads * d, &turned);
-        if (!a->fused_qkv) drop(s, q);
-        if (k >= 0) drop(s, k);
-        q = a->fused_qkv ? q : turned;
-        if (a->fused_qkv) drop(s, turned);
+        int turned, turned_k = turn(s, m, heads * d, kv_heads * d, d, &turned);
+        if (parts) {
+            rest[0] = make(s, what, (heads + kv_heads) * (double)a->rotary_dim);
+            rest[1] = q;
+            rest[2] = k;
+        } else {
+            if (!a->fused_qkv) drop(s, q);
+            if (k >= 0) drop(s, k);
+        }
+        q = a->fused_qkv && !parts ? q : turned;
+        if (a->fused_qkv && !parts) drop(s, turned);
         k = turned_k;
     }
     if (!a->shares_cache) update_cache(s, a);
@@ -265,9 +291,9 @@ static int softmax_attention(stage *s, const vram_model *m, const vram_attention
     attention_core(s, m, a, heads, kv_heads, keys);
     int core = make(s, what, heads * (double)a->v_head_dim);
     int out = linear(s, VRAM_WHAT_HIDDEN_STATES, h, heads * (double)a->v_head_dim);
-    drop(s, core);
-    drop(s, q);
-    if (qkv >= 0) drop(s, qkv);
+    int all[] = {core, q, rest[0], rest[2], rest[1], qkv};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i] >= 0) drop(s, all[i]);
     return out;
 }
 
@@ -466,7 +492,7 @@ static int feed_forward(stage *s, const vram_model *m, const vram_ffn *f)
     static const char *const every[] = {"llama4", "llama4_text", NULL};
     if (f->experts > 0 && vram_model_is(m, every)) return every_expert(s, m, f);
     if (f->type == VRAM_FFN_NONE) return make(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
-    static const char *const shared_first[] = {"qwen2_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", "hunyuan_v1_moe", NULL};
+    static const char *const shared_first[] = {"afmoe", "qwen2_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", "hunyuan_v1_moe", NULL};
     int out = -1, early = f->experts > 0 && f->shared_width > 0 && vram_model_is(m, shared_first) ? dense_mlp(s, m, f, (double)f->shared_width) : -1;
     if (f->experts > 0) out = experts(s, m, f);
     if (early >= 0) {
@@ -491,7 +517,9 @@ static bool named(const vram_model *m, const char *a, const char *b) { return st
 static int mixer(stage *s, const vram_model *m, const vram_layer *l)
 {
     int out = -1;
+    int before = l->shared_blocks > 0 ? make(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden) : -1; /* Zamba's shared block has run */
     if (l->state.type != VRAM_STATE_NONE) out = state_mixer(s, m, l);
+    if (before >= 0) drop(s, before);
     if (l->attention.type == VRAM_MIXER_NONE) return out >= 0 ? out : make(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
     int attended = l->attention.type == VRAM_MIXER_MLA ? latent_attention(s, m, &l->attention) : softmax_attention(s, m, &l->attention);
     if (out >= 0) drop(s, out);
@@ -502,7 +530,7 @@ static int mixer(stage *s, const vram_model *m, const vram_layer *l)
  * output instead of the residual; GPT-2 keeps both; OPT lets go of the norm's output, and of nothing of its positions. */
 static void decoder_layer(stage *s, const vram_model *m, const vram_layer *l)
 {
-    double h = (double)m->hidden, streams = extra_rows(m, "correction_coefs"); /* of AltUp */
+    double h = (double)m->hidden, streams = extra_rows(m, "correction_coefs") /* of AltUp */, lanes = extra_rows(m, "hc_fn"); /* hyper-connections */
     bool keeps = l->parallel ? false : streams > 0 || strcmp(m->model_type, "stablelm") == 0; /* the first norm's output, too */
     bool only_post = l->post_norms && l->norms <= 2, opt = named(m, "opt", "xglm"), gpt2 = keeps || named(m, "gpt2", "gpt_bigcode");
     old_cache(s, &l->attention);
@@ -510,7 +538,7 @@ static void decoder_layer(stage *s, const vram_model *m, const vram_layer *l)
     int last = s->eager && m->layers > 1 && has(m, LAST_WEIGHTS) ? make(s, VRAM_WHAT_ATTENTION_SCORES, vram_ceil_div((double)l->attention.heads, s->ranks) * (s->past + s->tokens)) : -1;
     static const char *const wide_streams[] = {"mamba", "mamba2", "falcon_mamba", NULL}; /* residual_in_fp32 */
     bool wide_stream = vram_model_is(m, wide_streams);
-    int embeddings = make(s, VRAM_WHAT_HIDDEN_STATES, h * (1 + streams)), input = make_of(s, VRAM_WHAT_HIDDEN_STATES, 1, 1, h * vram_max(1, streams), wide_stream ? 4 : s->bytes), positions = -1;
+    int embeddings = make(s, VRAM_WHAT_HIDDEN_STATES, h * (1 + streams + (has(m, TWO_EMBEDDINGS) ? 1 : 0))), input = make_of(s, VRAM_WHAT_HIDDEN_STATES, 1, 1, h * vram_max(1, vram_max(streams, lanes)), wide_stream ? 4 : s->bytes), positions = -1;
     if (m->position == VRAM_POSITION_LEARNED) positions = make_of(s, VRAM_WHAT_HIDDEN_STATES, 1, opt ? 1 : 1 / s->sequences, h, s->bytes);
     int first = only_post ? -1 : norm(s, m, h), sides[2] = {-1, -1};
     if (streams > 0) sides[0] = make(s, VRAM_WHAT_HIDDEN_STATES, h * (streams + 1)); /* predictions of all streams, LAuReL's path */
@@ -566,7 +594,7 @@ static void whole_pass(stage *s, const vram_model *m)
         for (int k = 0; k < m->kinds; k++) {
             const vram_attention *a = &m->kind[k].attention;
             if (a->type == VRAM_MIXER_NONE) continue;
-            make_of(s, VRAM_WHAT_ROTARY_TABLES, has(m, TWO_TABLES) ? 4 : 2, 1 / s->sequences, a->type == VRAM_MIXER_MLA ? (double)a->qk_rope_head_dim : (double)a->head_dim, s->bytes);
+            make_of(s, VRAM_WHAT_ROTARY_TABLES, has(m, TWO_TABLES) ? 4 : 2, 1 / s->sequences, a->type == VRAM_MIXER_MLA ? (double)a->qk_rope_head_dim : (double)a->head_dim, has(m, WIDE_TABLES) ? 4 : s->bytes);
             break;
         }
     if (s->tokens <= 1) return;
@@ -801,6 +829,26 @@ void vram_transformers_generate(const vram_scenario *scenario, const vram_model 
     }
 }
 
+/* What the classes hold beside their parameters: GPTBigCode a mask of all positions, a byte each; LongCat's stack of experts rows for those that have no weights */
+static void class_buffers(const pass *p, vram_report *report)
+{
+    const vram_model *m = p->model;
+    double zeros = 0, layers = 0;
+    if (strcmp(m->model_type, "gpt_bigcode") == 0) {
+        vram_entry *e = vram_add(report, p->role, VRAM_COMPONENT_ENGINE_BUFFERS, VRAM_WHAT_CAUSAL_MASK, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, VRAM_PHASES_INFERENCE);
+        vram_times(vram_times(vram_times(e, VRAM_SYMBOL_ROWS, (double)m->position_rows), VRAM_SYMBOL_KEYS, (double)m->position_rows), VRAM_SYMBOL_BYTES_PER_ELEMENT, 1);
+    }
+    for (int64_t i = 0; i < p->layers; i++) {
+        const vram_ffn *f = &m->kind[m->layer_kind[i]].ffn;
+        if (f->router_rows > 0) zeros = 2 * (double)f->expert_width * (double)f->router_rows;
+        layers += f->router_rows > 0;
+    }
+    if (zeros <= 0) return;
+    vram_entry *e = vram_add(report, p->role, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_EXPERTS, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, VRAM_PHASES_INFERENCE);
+    vram_times(vram_times(e, VRAM_SYMBOL_LAYERS, layers), VRAM_SYMBOL_WIDTH, zeros);
+    vram_times(vram_times(e, VRAM_SYMBOL_HIDDEN, (double)m->hidden), VRAM_SYMBOL_BYTES_PER_ELEMENT, p->bytes);
+}
+
 void vram_engine_transformers(const vram_scenario *scenario, vram_report *report)
 {
     vram_note_add(report, VRAM_NOTE_ENGINE_VERSION, "engine", 2, (const double[]){5, 24});
@@ -811,6 +859,7 @@ void vram_engine_transformers(const vram_scenario *scenario, vram_report *report
     if (vram_format_get(scenario->weights)->dtype && scenario->model.params_override == 0)
         vram_times(vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_MODELLED, VRAM_SOURCE_PYTORCH_ALLOCATOR, VRAM_PHASES_INFERENCE),
                    VRAM_SYMBOL_BYTES, vram_model_slack(scenario, &scenario->model, p.bytes));
+    class_buffers(&p, report);
     prefill(&p, report);
     decode(&p, report);
 }

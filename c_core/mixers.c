@@ -439,11 +439,11 @@ static vram_cell kimi_delta(const block *b, vram_cell x)
 /* ------------------------------------------------------------------------------------------------------------- Mamba-1 -- */
 
 /* mamba_selective_scan: decay, input and their product for every token, channel and number of the state, in fp32; then token by token */
-static vram_cell mamba1_scan(const block *b, vram_cell x, vram_cell step, vram_cell B, vram_cell C)
+static vram_cell mamba1_scan(const block *b, vram_cell x, vram_cell step, vram_cell B, vram_cell C, double inner)
 {
     const vram_state *s = &b->layer->state;
     vram_tape *t = b->t;
-    double inner = (double)s->inner, numbers = (double)s->state;
+    double numbers = (double)s->state;
     vram_size whole = SIZE(b, ROWS(b), {VRAM_SYMBOL_WIDTH, inner}, {VRAM_SYMBOL_STATE, numbers}), plain = t->cell[x].shape;
     vram_cell dt = vram_op_unary(t, vram_op_mul_weight(t, vram_part_vector(b, inner), step, MADE), true, false, 0, MADE);
     vram_cell A = vram_op_constant(t, vram_part_vector(b, inner * numbers), 4, DECAYS);
@@ -458,6 +458,22 @@ static vram_cell mamba1_scan(const block *b, vram_cell x, vram_cell step, vram_c
     const vram_cell names[] = {dt, A, decay, in, both, each};
     hold_all(b, 6, names);
     return sum;
+}
+
+/* Zamba: head by head, each gated at once */
+static vram_cell mamba1_heads(const block *b, vram_cell x, vram_cell step, vram_cell B, vram_cell C, vram_cell gate)
+{
+    enum { MOST = VRAM_TAPE_INS };
+    const vram_state *s = &b->layer->state;
+    vram_tape *t = b->t;
+    int heads = (int)vram_min(one_or((double)s->heads), MOST);
+    vram_size part = vram_part_wide(b, VRAM_SYMBOL_WIDTH, (double)s->inner / heads);
+    vram_cell y[MOST];
+    for (int i = 0; i < heads; i++) {
+        vram_cell scanned = mamba1_scan(b, vram_op_slice(t, x, part, MADE), vram_op_slice(t, step, part, MADE), B, C, (double)s->inner / heads);
+        y[i] = vram_op_mul(t, scanned, silu(b, vram_op_slice(t, gate, part, MADE), MADE), MADE);
+    }
+    return vram_op_join_all(t, heads, y, t->cell[x].shape, MADE);
 }
 
 /* Norms of dt, B and C, with weights (Jamba) or without (Falcon Mamba) */
@@ -488,9 +504,9 @@ static vram_cell mamba1(const block *b, vram_cell x)
         vram_op_split(t, vram_part_linear(b, convolution, "x_proj", rank + 2 * numbers, inner, vram_part_wide(b, VRAM_SYMBOL_WIDTH, rank + 2 * numbers), MADE), 3, parts, of);
         for (int i = 0; i < 3; i++) of[i] = small_norm(b, of[i], i ? numbers : rank);
         step = vram_op_copy(t, vram_op_linear(t, of[0], vram_part_vector(b, inner * rank), VRAM_NO_CELL, part, MADE), part, MADE);
-        y = mamba1_scan(b, convolution, step, of[1], of[2]);
+        y = s->plain_projections ? mamba1_heads(b, convolution, step, of[1], of[2], half[1]) : mamba1_scan(b, convolution, step, of[1], of[2], inner);
     }
-    vram_cell gated = vram_op_mul(t, y, silu(b, half[1], MADE), MADE);
+    vram_cell gated = s->plain_projections ? y : vram_op_mul(t, y, silu(b, half[1], MADE), MADE);
     vram_cell out = vram_part_linear(b, vram_op_cast(t, gated, vram_width(t, x), MADE), "out_proj", (double)b->pass->model->hidden, inner, b->hidden, MADE);
     const vram_cell names[] = {x, projected, convolution, step, gated};
     hold_all(b, 5, names);
@@ -518,7 +534,7 @@ static vram_cell short_convolution(const block *b, vram_cell x)
 
 bool vram_mixer_known(const vram_state *s)
 {
-    return (s->type == VRAM_STATE_MAMBA1 && !s->plain_projections) || s->type == VRAM_STATE_MAMBA2 || s->type == VRAM_STATE_GATED_DELTA || s->type == VRAM_STATE_KDA || s->type == VRAM_STATE_SHORT_CONV;
+    return s->type == VRAM_STATE_MAMBA1 || s->type == VRAM_STATE_MAMBA2 || s->type == VRAM_STATE_GATED_DELTA || s->type == VRAM_STATE_KDA || s->type == VRAM_STATE_SHORT_CONV;
 }
 
 vram_cell vram_mixer_write(const block *b, vram_cell x)
