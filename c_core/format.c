@@ -31,7 +31,7 @@ static const vram_format_row formats[] = {
     [VRAM_FORMAT_FP32] = DTYPE("fp32", 4, 32, true, true),
     [VRAM_FORMAT_FP8] = DTYPE("fp8", 1, 8, true, true),
     [VRAM_FORMAT_INT8] = DTYPE("int8", 1, 8, true, true),
-    [VRAM_FORMAT_INT4] = DTYPE("int4", 0.5, 4, false, true),
+    [VRAM_FORMAT_INT4] = {.id = "int4", .block = 2, .block_bytes = 1, .bits = 4, .weights = true, .dtype = true}, /* two in a byte */
     [VRAM_FORMAT_NATIVE] = {.id = "native", .block = 1, .block_bytes = 2, .bits = 16, .weights = true, .scheme = VRAM_SCHEME_NATIVE},
     /* GPTQ: 32-bit words of packed weights, 16-bit scales and packed zeros a group, an int32 for each input row */
     [VRAM_FORMAT_GPTQ_INT4_G128] = SCHEME("gptq-int4-g128", VRAM_SCHEME_GPTQ, 8, 4, 4, 128, 2, 0.5),

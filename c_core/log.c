@@ -91,6 +91,20 @@ static const char *ggml_name(vram_format format)
     return id;
 }
 
+/* What a build of llama.cpp calls its device, buffers of weights mapped from the file, and pinned host memory, where it has any.
+ * Source: ggml-cuda.h, ggml-metal.cpp (buffer types' names), ggml-sycl.h */
+typedef struct { const char *device, *weights, *host; } device_names;
+
+static device_names names_of(const vram_gpu *gpu)
+{
+    if (gpu->apple) return (device_names){"MTL0", "MTL0_Mapped", "CPU"};
+    if (gpu->maker == 'A') return (device_names){"ROCm0", "ROCm0", "ROCm_Host"};
+    if (gpu->maker == 'I') return (device_names){"SYCL0", "SYCL0", "SYCL_Host"};
+    return (device_names){"CUDA0", "CUDA0", "CUDA_Host"};
+}
+
+static void add_named(vram_report *report, vram_log_id id, double value, const char *name) { add(report, id, 1, &value)->word[0] = name; }
+
 static void cache_lines(const vram_scenario *s, bool windowed, vram_report *report)
 {
     vram_cache_rules rules = vram_cache_rules_of(s, &s->model, VRAM_ROLE_MODEL, (double)s->batch, (double)s->context, 0);
@@ -103,7 +117,7 @@ static void cache_lines(const vram_scenario *s, bool windowed, vram_report *repo
     }
     if (layers == 0) return;
     double here = bytes_of_cache(s, rules, windowed, rules.k_bytes, rules.v_bytes, report) + vram_llama_cpp_cache_padding(s, windowed);
-    if (here > 0) add_one(report, VRAM_LOG_LLAMA_KV_BUFFER, here);
+    if (here > 0) add_named(report, VRAM_LOG_LLAMA_KV_BUFFER, here, names_of(&s->gpu).device);
     rules.first_layer = 0;
     double k = bytes_of_cache(s, rules, windowed, rules.k_bytes, 0, report), v = bytes_of_cache(s, rules, windowed, 0, rules.v_bytes, report);
     vram_log *line = add(report, VRAM_LOG_LLAMA_KV, 6, (const double[]){k + v, cells, layers, (double)s->llama_cpp.slots, rules.sequences, k});
@@ -116,17 +130,18 @@ static void cache_lines(const vram_scenario *s, bool windowed, vram_report *repo
 static void llama_lines(const vram_scenario *s, vram_report *report)
 {
     const unsigned compute = VRAM_BIT(VRAM_COMPONENT_WORKSPACE) | VRAM_BIT(VRAM_COMPONENT_LOGITS);
-    vram_llama_cpp_host host = vram_llama_cpp_host_bytes(s);
+    const vram_llama_cpp_host host = vram_llama_cpp_host_bytes(s);
+    const device_names names = names_of(&s->gpu);
     double layers = (double)s->model.layers + 1, state = vram_bytes_alive(report, VRAM_PHASE_LOAD, VRAM_BIT(VRAM_COMPONENT_RECURRENT_STATE));
     add(report, VRAM_LOG_LLAMA_LAYERS, 2, (const double[]){s->llama_cpp.gpu_layers < 0 ? layers : vram_min(layers, (double)s->llama_cpp.gpu_layers), layers});
     add_one(report, VRAM_LOG_LLAMA_HOST_WEIGHTS, host.model);
-    add_one(report, VRAM_LOG_LLAMA_WEIGHTS, vram_bytes_alive(report, VRAM_PHASE_LOAD, VRAM_BIT(VRAM_COMPONENT_WEIGHTS)));
+    add_named(report, VRAM_LOG_LLAMA_WEIGHTS, vram_bytes_alive(report, VRAM_PHASE_LOAD, VRAM_BIT(VRAM_COMPONENT_WEIGHTS)), names.weights);
     cache_lines(s, false, report);
     cache_lines(s, true, report);
-    if (state > 0) add_one(report, VRAM_LOG_LLAMA_STATE, state);
-    add(report, VRAM_LOG_LLAMA_OUTPUT, 1, &host.output)->word[0] = host.pinned_output ? "CUDA_Host" : "CPU";
-    add_one(report, VRAM_LOG_LLAMA_COMPUTE, vram_bytes_alive(report, VRAM_PHASE_LOAD, compute));
-    add_one(report, VRAM_LOG_LLAMA_HOST_COMPUTE, host.compute);
+    if (state > 0) add_named(report, VRAM_LOG_LLAMA_STATE, state, names.device);
+    add_named(report, VRAM_LOG_LLAMA_OUTPUT, host.output, host.pinned_output ? names.host : "CPU");
+    add_named(report, VRAM_LOG_LLAMA_COMPUTE, vram_bytes_alive(report, VRAM_PHASE_LOAD, compute), names.device);
+    add_named(report, VRAM_LOG_LLAMA_HOST_COMPUTE, host.compute, names.host);
 }
 
 void vram_logs(const vram_scenario *s, vram_report *report)

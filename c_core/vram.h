@@ -352,6 +352,7 @@ typedef struct {
     double compute_capability; /* 0: not NVIDIA */
     int multiprocessors;       /* 0: not known */
     bool apple;                /* unified memory */
+    char maker;                /* first letter of the vendor's name: N, A (AMD), I; 0: not known */
     bool common;               /* shown in the default comparison */
 } vram_gpu;
 

@@ -116,12 +116,12 @@
     X(SGLANG_TOKENS, "sglang_tokens", "max_total_num_tokens=%d")                                                          \
     X(LLAMA_LAYERS, "llama_layers", "load_tensors: offloaded %d/%d layers to GPU")                                        \
     X(LLAMA_HOST_WEIGHTS, "llama_host_weights", "load_tensors:   CPU_Mapped model buffer size = %8M MiB")                 \
-    X(LLAMA_WEIGHTS, "llama_weights", "load_tensors:        CUDA0 model buffer size = %8M MiB")                           \
-    X(LLAMA_KV_BUFFER, "llama_kv_buffer", "llama_kv_cache:      CUDA0 KV buffer size = %8M MiB")                          \
+    X(LLAMA_WEIGHTS, "llama_weights", "load_tensors: %12s model buffer size = %8M MiB")                           \
+    X(LLAMA_KV_BUFFER, "llama_kv_buffer", "llama_kv_cache: %10s KV buffer size = %8M MiB")                               \
     X(LLAMA_KV, "llama_kv", "llama_kv_cache: size = %7M MiB (%6d cells, %3d layers, %2d/%d seqs), K (%s): %7M MiB, V (%s): %7M MiB") \
-    X(LLAMA_STATE, "llama_state", "llama_memory_recurrent:      CUDA0 RS buffer size = %8M MiB")                          \
-    X(LLAMA_COMPUTE, "llama_compute", "sched_reserve:      CUDA0 compute buffer size = %8M MiB")                          \
-    X(LLAMA_HOST_COMPUTE, "llama_host_compute", "sched_reserve:  CUDA_Host compute buffer size = %8M MiB")                \
+    X(LLAMA_STATE, "llama_state", "llama_memory_recurrent: %10s RS buffer size = %8M MiB")                          \
+    X(LLAMA_COMPUTE, "llama_compute", "sched_reserve: %10s compute buffer size = %8M MiB")                               \
+    X(LLAMA_HOST_COMPUTE, "llama_host_compute", "sched_reserve: %10s compute buffer size = %8M MiB")                \
     X(LLAMA_OUTPUT, "llama_output", "llama_context: %10s  output buffer size = %8M MiB")                            \
     X(TORCH_LOADED, "torch_loaded", "torch.cuda.memory_allocated() == %d")                                                \
     X(TORCH_PEAK, "torch_peak", "torch.cuda.max_memory_allocated() == %d")                                                \

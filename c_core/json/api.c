@@ -39,7 +39,7 @@ static const char *id_of(const cJSON *object)
 
 static void read_card(const cJSON *row, vram_gpu *gpu)
 {
-    const char *id = id_of(row);
+    const char *id = id_of(row), *vendor = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "vendor"));
     memset(gpu, 0, sizeof *gpu);
     for (size_t i = 0; id[i] && i + 1 < sizeof gpu->id; i++) gpu->id[i] = id[i];
     gpu->memory_bytes = number_of(row, "memory_bytes", 0);
@@ -48,6 +48,7 @@ static void read_card(const cJSON *row, vram_gpu *gpu)
     gpu->compute_capability = number_of(row, "compute_capability", 0);
     gpu->multiprocessors = (int)vram_min(number_of(row, "multiprocessors", 0), 100000);
     gpu->apple = is_true(row, "apple");
+    gpu->maker = vendor ? vendor[0] : '\0';
     gpu->common = is_true(row, "common");
 }
 

@@ -38,6 +38,12 @@ TEST(format_spec, "formats: every name of the scenario language is there")
     }
 }
 
+TEST(format_half_bytes, "formats: four bits are two to a byte, and the last byte is whole")
+{
+    double odd = vram_format_get(vram_find(VRAM_LIST_FORMAT, "int4"))->block;
+    CHECK(same(odd, 2) && same(vram_ceil_div(3333, odd) * vram_format_get(vram_find(VRAM_LIST_FORMAT, "int4"))->block_bytes, 1667), "%f", odd);
+}
+
 TEST(format_sane, "formats: each weighs between a bit and four bytes")
 {
     for (int i = 0; i < vram_format_count(); i++) {

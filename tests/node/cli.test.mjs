@@ -98,6 +98,8 @@ await test('the log in the report: lines with the ledger\'s own numbers', () => 
   assert.equal(line('llama_kv').text, 'llama_kv_cache: size = 1024.00 MiB (  8192 cells,  32 layers,  1/1 seqs), K (f16):  512.00 MiB, V (f16):  512.00 MiB')
   assert.equal(line('llama_weights').values[0], report.components.weights)
   assert.equal(line('llama_kv_buffer').text, 'llama_kv_cache:      CUDA0 KV buffer size =  1024.00 MiB')
+  const devices = ['apple-m3-max', 'radeon-rx-7900-xtx', 'arc-pro-b60'].map(gpu => JSON.parse(estimate(JSON.stringify({ engine: 'llama.cpp', model: 'llama-3.1-8b', gpu })).out))
+  assert.deepEqual(devices.map(d => d.log.find(l => l.id === 'llama_compute').text.slice(0, 25)), ['MTL0', 'ROCm0', 'SYCL0'].map(name => `sched_reserve: ${name.padStart(10)}`))
   const torch = JSON.parse(estimate(JSON.stringify({ task: 'training', model: 'gpt2' })).out)
   const apart = (torch.components.context ?? 0) + (torch.components.fragmentation ?? 0)
   assert.equal(torch.log.find(l => l.id === 'torch_peak').values[0], torch.peak.bytes - apart)
