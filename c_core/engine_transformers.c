@@ -51,7 +51,7 @@ static const struct { const char *type; int habits; } HABITS[] = {
     {"deepseek_v4", EAGER_ONLY}, {"ernie4_5", WIDE_TABLES}, {"ernie4_5_moe", WIDE_TABLES}, {"falcon", NARROW_SOFTMAX | LAST_WEIGHTS | NAMED_SCORES | ALWAYS_MASKED},
     {"gemma2", EAGER_ONLY}, {"gemma3", TWO_TABLES}, {"gemma3_text", TWO_TABLES}, {"gemma3n", NAMED_MLP | TWO_TABLES}, {"gemma3n_text", NAMED_MLP | TWO_TABLES},
     {"gemma4", TWO_TABLES}, {"gemma4_text", TWO_TABLES}, {"glm_moe_dsa", ALWAYS_MASKED}, {"gpt2", NARROW_SOFTMAX}, {"gpt_neo", EAGER_ONLY}, {"gpt_oss", EAGER_ONLY},
-    {"gptj", WIDE_SCORES | NAMED_PARTS}, {"mimo_v2_flash", EAGER_ONLY}, {"mpt", EAGER_ONLY | LAST_WEIGHTS | WIDE_SCORES}, {"openai-gpt", EAGER_ONLY | NARROW_SOFTMAX},
+    {"gptj", WIDE_SCORES | NAMED_PARTS}, {"mimo_v2_flash", EAGER_ONLY | NARROW_SOFTMAX}, {"mpt", EAGER_ONLY | LAST_WEIGHTS | WIDE_SCORES}, {"openai-gpt", EAGER_ONLY | NARROW_SOFTMAX},
     {"persimmon", NAMED_PARTS}, {"phi", NAMED_PARTS}, {"stablelm", NAMED_PARTS}, {"vaultgemma", EAGER_ONLY}, {"zamba", TWO_EMBEDDINGS}, {"zamba2", TWO_EMBEDDINGS},
 };
 
