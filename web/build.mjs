@@ -53,6 +53,7 @@ export async function buildPage({ wasm, presets, accuracy, out, plugins = [] }) 
   hosted = put(hosted, 'script', '<script src="data.js"></script>\n<script src="app.js"></script>');
   await Promise.all([
     writeFile(join(site, 'index.html'), hosted),
+    writeFile(join(site, 'offline.html'), page), // the one file: to keep, and for frames on pages opened from disk
     writeFile(join(site, 'app.js'), app),
     writeFile(join(site, 'data.js'), data),
     writeFile(join(site, 'style.css'), css),

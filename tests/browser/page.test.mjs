@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
+import { pathToFileURL } from 'node:url'
 import { test, skip } from '../harness.mjs'
 import { batch, chapters, module, presets, read } from '../lib.mjs'
 import { axe, fileUrl, launch, name, serve, there, withPage } from './lib.mjs'
@@ -364,6 +365,7 @@ for (const [place, url, allowed] of places) {
       assert.equal(state.scripts, 0, title)
       assert.equal(state.x, undefined, title)
       if (title !== 'a later version' && title !== 'only signs' && title !== 'a prototype') assert.ok(state.notice.length > 5, `${title}: no notice`)
+      if (title === 'many keys') assert.match(state.notice, /and [\d,]+ more/)
       assert.ok(state.notice.length < 5000, `${title}: a notice of ${state.notice.length}`)
     }
   })
@@ -405,6 +407,8 @@ for (const [place, url, allowed] of places) {
     await turn(page, '#v=1&task=training&model=llama-3.1-405b&gpu=rtx-4090&view=claim&lang=zh')
     await page.waitForFunction(() => document.querySelector('.claim-answer').dataset.verdict === 'no')
     assert.equal(await page.$$eval('.claim-set', n => n.length), 0)
+    await turn(page, '#v=1&task=training&model=llama-3.1-70b&parallel.tensor=4&gpus=2&view=claim&lang=en') // a division that takes more GPUs than there are
+    await page.waitForFunction(() => /takes 4 GPUs, and there are 2/.test(document.querySelector('.claim-because').textContent))
   })
 
   await on('practice: a quiz by its seed, answered by keyboard to the score, and again', async page => {
@@ -644,6 +648,23 @@ await test(`${name}: one line of script makes the frame, which grows to its heig
     assert.equal(await inside.evaluate(() => window.same), true) // nothing was loaded again
   })
   host.close()
+})
+
+await test(`${name}: the example post, opened from disk: both figures compute, the picture says what its colours are`, async () => {
+  const folder = pathToFileURL('build/site/').href
+  await withPage(browser, { width: 800, height: 2000, allowed: [folder] }, async page => {
+    await page.goto(`${folder}examples/blog.html`)
+    const peaks = []
+    for (const frame of await page.$$('iframe')) {
+      await frame.scrollIntoView()
+      const inside = await frame.contentFrame()
+      await inside.waitForSelector('html.ready.embed', { timeout: 20000 })
+      peaks.push(await inside.evaluate(() => Number(document.querySelector('#sentence [data-bytes]').dataset.bytes)))
+      if (peaks.length === 2) await inside.waitForFunction(() => /激活值/.test(document.querySelector('.colours')?.textContent), { timeout: 10000 })
+    }
+    const post = [{ id: 'kv-cache', patch: { batch: 2 } }, { id: 'one-a100', patch: {} }].map(p => ({ ...presets.scenarios.find(s => s.id === p.id).scenario, ...p.patch }))
+    assert.deepEqual(peaks, batch(post).map(l => JSON.parse(l).peak.bytes))
+  })
 })
 
 await test(`${name}: in a sandboxed frame the menu says that nothing may be saved, and both ways to embed are offered`, async () => {

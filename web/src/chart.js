@@ -82,7 +82,9 @@ const marks = {
       ctx.fillStyle = ink;
       ctx.textAlign = 'center';
       ctx.font = `600 ${font}`;
-      ctx.fillText(`▾ ${peak.text}`, bar.x, Math.max(12, top - 6));
+      const text = `▾ ${peak.text}`;
+      const half = ctx.measureText(text).width / 2;
+      ctx.fillText(text, Math.max(half, Math.min(bar.x, chart.width - half)), Math.max(12, top - 6));
     }
     ctx.restore();
   },

@@ -1,6 +1,7 @@
 // What the engine's own log, PyTorch's counters and nvidia-smi will show, in their words: to be checked line by line.
-import { el, keyed, setAttr, setText, show } from './dom.js';
-import { has, ui, word } from './i18n.js';
+import { el, keyed, setAttr, setProse, setText, show } from './dom.js';
+import { has, sentences, ui, word } from './i18n.js';
+import { bytes } from './units.js';
 import { valueWord } from './texts.js';
 
 export function makeLog(root) {
@@ -20,7 +21,9 @@ export function makeLog(root) {
         (node, line) => {
           setText(node.firstChild, line.text);
           setAttr(node, 'data-log', line.id);
-          setText(node.lastChild, has('log', line.id) ? word('log', line.id) : '');
+          const [n] = line.values; // PyTorch's counters are plain bytes
+          const amount = /^torch_/.test(line.id) ? ui('log_bytes', { gb: bytes(n, 'GB'), gib: bytes(n, 'GiB') }) : '';
+          setProse(node.lastChild, sentences(amount, has('log', line.id) && word('log', line.id)));
         });
     },
   };

@@ -202,23 +202,26 @@ export async function start({ wasm, presets, accuracy }) {
     openLink: (scenario) => linkOf([{ preset: null, scenario }], { view: null }),
     onChange: (to) => { shown = { ...shown, ...to }; render(); write('push'); },
   });
+  const fromDisk = location.protocol === 'file:';
   const pageAddress = () => location.href.replace(/[?#].*$/, '');
   const reportText = () => JSON.stringify(slots[0].report, null, 2);
   const inHtml = (text) => text.replaceAll('&', '&amp;').replaceAll('"', '&quot;');
 
   // Two ways into somebody's page: a script that makes the frame, or the frame itself with the script that fits it.
+  // A page opened from disk cannot be embedded: its code speaks of a place that somebody has yet to fill in.
+  const hosted = () => (fromDisk ? 'https://example.org/index.html' : pageAddress());
   function snippet(kind, chart) {
     const more = { lang: getLang(), view: null, chart: chart === 'all' ? 'all' : null };
-    const script = `${pageAddress().replace(/[^/]*$/, '')}embed.js`;
+    const script = `${hosted().replace(/[^/]*$/, '')}embed.js`;
     if (kind === 'script') return `<script src="${inHtml(script)}" data-vram="${inHtml(here({ ...more, theme: null, embed: null }))}"></script>`;
-    const address = inHtml(pageAddress() + here({ ...more, embed: '1' }));
+    const address = inHtml(hosted() + here({ ...more, embed: '1' }));
     return `<iframe src="${address}" title="${inHtml(ui('name'))}" data-vram sandbox="allow-scripts allow-popups" loading="lazy" width="100%" height="280" frameborder="0"></iframe>\n<script src="${inHtml(script)}"></script>`;
   }
 
   // What leaves says where it came from; a page opened from disk does not tell whose disk.
   const taken = () => ({
     ...all, lang: document.documentElement.lang, timeline: core.timeline(all.report.scenario),
-    address: (location.protocol === 'file:' ? 'index.html' : pageAddress()) + here({ lang: getLang(), theme: null, view: null, embed: null }),
+    address: (fromDisk ? 'index.html' : pageAddress()) + here({ lang: getLang(), theme: null, view: null, embed: null }),
   });
 
   // what: -> [content, the file's ending, its type]

@@ -49,6 +49,7 @@ export function makeTools(root, { onUi, link, snippet, report, saveFile, say }) 
   const summary = el('summary', { class: 'tool' });
   const embedLabel = el('label', { for: 'embed-code' });
   const embedCode = el('textarea', { id: 'embed-code', rows: 4, readonly: true, spellcheck: 'false' });
+  const host = el('p', { class: 'prose-note', hidden: location.protocol !== 'file:' });
   const embedCopy = el('button', { type: 'button', class: 'tool' });
   let wanted = { kind: EMBEDS[0], chart: CHARTS[0] };
   const fillCode = (change) => { wanted = { ...wanted, ...change }; embedCode.value = snippet(wanted.kind, wanted.chart); };
@@ -67,7 +68,7 @@ export function makeTools(root, { onUi, link, snippet, report, saveFile, say }) 
   print.addEventListener('click', () => { menu.open = false; window.print(); });
   const more = { report: jsonCopy, table: print };
   const menu = el('details', { class: 'menu' }, summary,
-    el('div', { class: 'menu-list menu-box' }, embedLabel, el('div', { class: 'menu-row' }, kind.node, extent.node), embedCode, el('div', { class: 'menu-row' }, embedCopy),
+    el('div', { class: 'menu-list menu-box' }, embedLabel, el('div', { class: 'menu-row' }, kind.node, extent.node), embedCode, host, el('div', { class: 'menu-row' }, embedCopy),
       files.map((f) => el('div', { class: 'menu-files' }, f.label, el('div', { class: 'menu-row' }, f.buttons.map((b) => b.node), more[f.id])))));
   menu.addEventListener('toggle', () => { if (menu.open) fillCode({}); });
   embedCode.addEventListener('focus', () => embedCode.select());
@@ -87,6 +88,7 @@ export function makeTools(root, { onUi, link, snippet, report, saveFile, say }) 
       setText(share, ui('copy_link'));
       setText(summary, ui('more_share'));
       setText(embedLabel, ui('embed_label'));
+      setText(host, ui('embed_host'));
       setText(embedCopy, ui('copy_embed'));
       setText(jsonCopy, ui('copy_json'));
       kind.update(wanted.kind, ui('embed_kind'));
