@@ -20,6 +20,17 @@ const policy = (script, style) => [
 // A script inside a page ends at the first "</script", even in a string.
 const inScript = (js) => js.replace(/<\/(script)/gi, '<\\/$1').replaceAll('<!--', '<\\!--');
 
+// What the page and the core in it read of the presets; sources and remarks stay in presets.json.
+const READ = {
+  models: ['id', 'name', 'family', 'released', 'params_total', 'params_active', 'config'],
+  gpus: ['id', 'name', 'vendor', 'memory_bytes', 'cuda_total_bytes', 'context_bytes', 'compute_capability', 'multiprocessors', 'apple', 'common'],
+};
+const read = (text) => Object.fromEntries(Object.entries(JSON.parse(text)).map(([kind, list]) => [kind,
+  READ[kind] ? list.map((one) => Object.fromEntries(Object.entries(one).filter(([key]) => READ[kind].includes(key)))) : list]));
+
+// As text: a browser parses JSON faster than a script.
+const asText = (value) => `JSON.parse('${JSON.stringify(value).replace(/[\\']/g, '\\$&')}')`;
+
 // The replacement is data, not a pattern.
 const put = (page, mark, text) => page.replace(`<!-- ${mark} -->`, () => text);
 
@@ -35,7 +46,7 @@ export async function buildPage({ wasm, presets, accuracy, out, plugins = [] }) 
     readFile(presets, 'utf8'),
     accuracy ? readFile(accuracy, 'utf8') : 'null',
   ]);
-  const data = `globalThis.vramData={wasm:"${bytes.toString('base64')}",presets:${presetText.trim()},accuracy:${accuracyText.trim()}};`
+  const data = `globalThis.vramData={wasm:"${bytes.toString('base64')}",presets:${asText(read(presetText))},accuracy:${asText(JSON.parse(accuracyText))}};`
     .replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029');
 
   // One file: the wasm and the presets travel inside the script, because from file:// nothing can be fetched.

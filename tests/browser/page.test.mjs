@@ -14,18 +14,21 @@ const site = await serve('build/site')
 const browser = await launch()
 const places = [['file', fileUrl, []], ['http', `${site.origin}/index.html`, [site.origin]]]
 
+/** Until everything is drawn that the page leaves for after the answer: prices, pictures, what if. */
+const rest = page => page.waitForSelector('html.ready:not(.busy)', { timeout: 20000 })
 const open = async (page, url, hash = '') => {
   await page.goto('about:blank')
   await page.goto(url + hash)
-  await page.waitForSelector('html.ready', { timeout: 20000 })
+  await rest(page)
 }
 /** Another address in the open page, as a click on a link or the history gives it. */
-const turn = (page, hash) => page.evaluate(hash => new Promise(done => {
-  addEventListener('hashchange', () => setTimeout(done), { once: true })
-  location.hash = hash
-}), hash)
-/** Until what the page leaves for after the answer is drawn too: the chart, the options' prices. */
-const rest = page => page.evaluate(() => new Promise(done => requestAnimationFrame(() => setTimeout(() => setTimeout(done)))))
+const turn = async (page, hash) => {
+  await page.evaluate(hash => new Promise(done => {
+    addEventListener('hashchange', () => setTimeout(done), { once: true })
+    location.hash = hash
+  }), hash)
+  await rest(page)
+}
 /** As a hand does it: all marked, typed over, and on to the next field. */
 const retype = async (page, selector, text) => {
   await page.focus(selector)
@@ -185,7 +188,7 @@ for (const [place, url, allowed] of places) {
     await page.evaluate(() => [...document.querySelectorAll('[data-path="weights"] label.chip')].find(n => n.textContent.startsWith('fp32')).querySelector('input').click())
     const second = await peak()
     assert.ok(second > first)
-    const wait = peak => page.waitForFunction(p => Number(document.querySelector('#sentence [data-bytes]').dataset.bytes) === p, { timeout: 5000 }, peak)
+    const wait = peak => page.waitForFunction(p => Number(document.querySelector('#sentence [data-bytes]').dataset.bytes) === p, { timeout: 15000 }, peak)
     await page.evaluate(() => history.back())
     await wait(first)
     await page.evaluate(() => history.forward())
@@ -232,6 +235,24 @@ for (const [place, url, allowed] of places) {
     }
   })
 
+  await on('each key is answered at once; what comes after it, prices and pictures, is of the last key', async page => {
+    await open(page, url, '#v=1&task=training&model=qwen3-8b&lang=en&unit=GB')
+    const typed = await page.evaluate(() => {
+      const box = document.querySelector('[data-path="training.sequence_length"] input')
+      return ['8', '81', '819', '8192'].map(text => {
+        box.value = text
+        box.dispatchEvent(new Event('input', { bubbles: true }))
+        return [Number(document.querySelector('#sentence [data-bytes]').dataset.bytes), document.documentElement.classList.contains('busy')]
+      })
+    })
+    const scenario = length => ({ task: 'training', model: 'qwen3-8b', training: { sequence_length: length } })
+    assert.deepEqual(typed, batch([8, 81, 819, 8192].map(scenario)).map(l => [JSON.parse(l).peak.bytes, true]))
+    await rest(page)
+    const full = { ...scenario(8192), training: { sequence_length: 8192, checkpointing: 'full' } }
+    const price = await page.evaluate(() => [...document.querySelectorAll('[data-path="training.checkpointing"] label.chip')].find(n => n.textContent.startsWith('full')).title)
+    assert.equal(Number(price.split(' B')[0].replaceAll(',', '')), JSON.parse(batch([full])[0]).peak.bytes)
+  })
+
   await on('a training step is a curve: its summits are the phases, a button or a click on it chooses one', async page => {
     const scenario = { task: 'training', model: 'qwen3-8b', training: { checkpointing: 'full' } }
     const [report] = batch([scenario]).map(l => JSON.parse(l))
@@ -263,7 +284,7 @@ for (const [place, url, allowed] of places) {
       return [button.left + button.width / 2, canvas.top + canvas.height * 0.6]
     })
     await page.mouse.click(x, y)
-    await page.waitForFunction(() => document.querySelector('#ledger .phase[aria-pressed=true] .phase-name').textContent === 'Forward', { timeout: 5000 }) // the chart tells of a click in a frame of its own
+    await page.waitForFunction(() => document.querySelector('#ledger .phase[aria-pressed=true] .phase-name').textContent === 'Forward', { timeout: 15000 }) // the chart tells of a click in a frame of its own
     await turn(page, linkOf('kv-cache', {}, '&lang=en'))
     assert.equal(await page.evaluate(() => document.querySelector('.instant').getClientRects().length), 0) // columns again
   })
@@ -288,7 +309,8 @@ for (const [place, url, allowed] of places) {
       const before = await look()
       await page.evaluate(change => document.querySelector(`#whatif [data-change="${change}"]`).click(), change)
       assert.equal((await look()).peak - before.peak, before.rows.find(r => r.change === change).bytes, change)
-      await page.waitForFunction(change => !document.querySelector(`#whatif [data-change="${change}"]`), { timeout: 5000 }, change)
+      await rest(page)
+      assert.equal(await page.evaluate(change => document.querySelector(`#whatif [data-change="${change}"]`), change), null, change)
     }
     assert.ok((await look()).peak < peak)
     await turn(page, linkOf('kv-cache', {}, '&lang=en'))
@@ -490,7 +512,7 @@ for (const [place, url, allowed] of places) {
       const bitmap = blob.type === 'image/png' ? await createImageBitmap(blob) : null
       done({ name: this.download, type: blob.type, text: bitmap ? '' : new TextDecoder('utf-8', { ignoreBOM: true }).decode(await blob.arrayBuffer()), width: bitmap?.width, height: bitmap?.height })
     }
-    setTimeout(() => failed(new Error(`nothing was saved: ${what}`)), 8000)
+    setTimeout(() => failed(new Error(`nothing was saved: ${what}`)), 20000)
     document.querySelector(`[data-save="${what}"]`).click()
   }), what)
   /** RFC 4180. */
@@ -608,7 +630,7 @@ await test(`${name}: embedded in a sandboxed frame of another origin: the result
     assert.match(state.full, /p=kv-cache/)
     assert.match(state.full, /batch=2/)
     assert.doesNotMatch(state.full, /embed=1/)
-    await page.waitForFunction(() => window.heights.length > 0, { timeout: 5000 })
+    await page.waitForFunction(() => window.heights.length > 0, { timeout: 15000 })
     const [[height, origin]] = await page.evaluate(() => window.heights)
     assert.equal(origin, 'null')
     assert.ok(height > 80 && height < 2000, `${height} pixels`)
@@ -623,7 +645,7 @@ await test(`${name}: ?embed does the same, and embed.js fits the frame to it`, a
     await page.goto(`${host.origin}/`)
     const inside = await (await page.waitForSelector('iframe')).contentFrame()
     await inside.waitForSelector('html.ready.embed', { timeout: 15000 })
-    await page.waitForFunction(() => document.querySelector('iframe').getBoundingClientRect().height > 80, { timeout: 5000 })
+    await page.waitForFunction(() => document.querySelector('iframe').getBoundingClientRect().height > 80, { timeout: 15000 })
   })
   host.close()
 })
@@ -638,13 +660,13 @@ await test(`${name}: one line of script makes the frame, which grows to its heig
     const inside = await frame.contentFrame()
     await inside.waitForSelector('html.ready.embed.with-chart[data-theme=dark]', { timeout: 15000 })
     const height = () => inside.evaluate(() => Math.ceil(document.documentElement.getBoundingClientRect().height))
-    await page.waitForFunction(() => document.querySelector('iframe').getBoundingClientRect().height > 400, { timeout: 5000 })
+    await page.waitForFunction(() => document.querySelector('iframe').getBoundingClientRect().height > 400, { timeout: 15000 })
     assert.ok(Math.abs(await frame.evaluate(f => f.getBoundingClientRect().height) - await height()) <= 1)
     assert.equal(await inside.evaluate(() => self.origin), 'null')
     assert.match(await inside.evaluate(() => document.getElementById('sentence').textContent), /140 GB/)
     await inside.evaluate(() => { window.same = true })
     await page.evaluate(() => { document.documentElement.dataset.theme = 'light' })
-    await inside.waitForSelector('html[data-theme=light]', { timeout: 5000 })
+    await inside.waitForSelector('html[data-theme=light]', { timeout: 15000 })
     assert.equal(await inside.evaluate(() => window.same), true) // nothing was loaded again
   })
   host.close()
@@ -679,13 +701,13 @@ await test(`${name}: in a sandboxed frame the menu says that nothing may be save
     await inside.waitForSelector('html.ready', { timeout: 15000 })
     for (const what of ['svg', 'png', 'timeline', 'csv', 'markdown', 'json']) {
       await inside.evaluate(what => document.querySelector(`[data-save="${what}"]`).click(), what)
-      await inside.waitForFunction(ending => document.getElementById('status').textContent.includes(`kv-cache${ending}: if no file came`), { timeout: 5000 },
+      await inside.waitForFunction(ending => document.getElementById('status').textContent.includes(`kv-cache${ending}: if no file came`), { timeout: 15000 },
         { timeline: '-timeline.png', markdown: '.md' }[what] ?? `.${what}`)
     }
     const codes = await inside.evaluate(async () => {
       document.querySelector('.take details').open = true
-      await new Promise(done => setTimeout(done, 50))
       const code = document.getElementById('embed-code')
+      while (!code.value) await new Promise(done => setTimeout(done, 20)) // a browser tells of an opened menu later
       const codes = [code.value]
       for (const radio of document.querySelectorAll('.menu-box .seg:last-child input')) { radio.click(); codes.push(code.value) }
       return codes

@@ -49,6 +49,8 @@ export function makeChapterPanel(kicker, root, { presets, onVariant }) {
   root.append(text, variants, folded);
 
   return {
+    // the patches whose price is shown; null: none
+    patches: (preset) => { const s = presets.scenarios.find((p) => p.id === preset); return s ? [null, ...(s.variants ?? []).map((v) => v.patch)] : []; },
     // price(patch) -> {bytes} of the scenario as told, with the patch; null: without any
     update({ preset, price, isActive, unit }) {
       const s = presets.scenarios.find((p) => p.id === preset);
@@ -63,7 +65,7 @@ export function makeChapterPanel(kicker, root, { presets, onVariant }) {
       show(folded, Boolean(s.say));
       setAttr(variants, 'aria-label', ui('variants'));
       const items = [{ restore: true, title: null, patch: {} }, ...(s.variants ?? [])];
-            keyed(variants, items.map((v, i) => ({ ...v, i })), (v) => `${s.id}#${v.i}`, (v) => {
+      keyed(variants, items.map((v, i) => ({ ...v, i })), (v) => `${s.id}#${v.i}`, (v) => {
         const button = el('button', { type: 'button', class: 'chip variant' }, el('span', { class: 'chip-label' }), el('span', { class: 'chip-price' }));
         button.addEventListener('click', () => onVariant(v.restore ? null : v.patch));
         return button;

@@ -4,12 +4,10 @@ import { has, ui, word } from './i18n.js';
 import { bytes, bytesFull, count } from './units.js';
 import { valueWord } from './texts.js';
 
-const REST = 150; // ms without a change before the core is asked: an answer takes it some hundred estimates
-
 export function makeLimits(root, { solve, onPick }) {
   const list = el('ul', { class: 'limits' });
   root.append(list);
-  let timer = 0;
+  const asked = new Map(); // of a kind of scenario, which questions the core answers
 
   function make(row) {
     const button = el('button', { type: 'button', class: 'limit', data: { limit: row.path } }, el('span', { class: 'limit-name' }), el('span', { class: 'limit-value' }), el('span', { class: 'limit-left' }));
@@ -30,14 +28,19 @@ export function makeLimits(root, { solve, onPick }) {
   }
 
   return {
-    update({ scenario, unit, error }) {
-      clearTimeout(timer);
-      if (error) return; // the last answers stay, as the account does
-      timer = setTimeout(() => {
-        const rows = solve(scenario);
-        show(root.parentNode, rows.some((r) => r.value !== null)); // where nothing fits there is nothing to set
-        keyed(list, rows, (r) => r.path, make, (node, row) => fill(node, row, unit));
-      }, REST);
+    // a piece of work for each question, once it is known which there are
+    * update({ scenario, unit }) {
+      const kind = [scenario.task, scenario.engine, scenario.training?.method].join();
+      let rows = [];
+      if (asked.has(kind)) {
+        for (const path of asked.get(kind)) {
+          rows.push(...solve(scenario, [path]));
+          yield;
+        }
+      } else rows = solve(scenario);
+      asked.set(kind, rows.map((r) => r.path));
+      show(root.parentNode, rows.some((r) => r.value !== null)); // where nothing fits there is nothing to set
+      keyed(list, rows, (r) => r.path, make, (node, row) => fill(node, row, unit));
     },
   };
 }

@@ -15,6 +15,7 @@ import { makeForm } from './form.js';
 import { makeGuide } from './guide.js';
 import { LANGS, getLang, preferredLang, setLang, ui } from './i18n.js';
 import { makeLedger } from './ledger.js';
+import { makeLater } from './later.js';
 import { makeLimits } from './limits.js';
 import { readLink, writeLink } from './link.js';
 import { makeLog } from './log.js';
@@ -39,6 +40,7 @@ const UI_KEYS = { lang: LANGS, theme: THEMES, unit: UNITS, embed: ['1'], chart: 
 const LANDING = 'one-a100'; // the scenario of a page opened without an address
 const MOST_NOTICES = 12; // of an address; the others are counted
 const SAY_AFTER = 700; // ms of quiet before the sentence is read out
+const REST = 150; // ms without a change before the core is asked what takes it some hundred estimates
 const SAME_ENTRY = 1000; // ms in which changes of one field are one entry of the history
 
 export async function start({ wasm, presets, accuracy }) {
@@ -51,7 +53,10 @@ export async function start({ wasm, presets, accuracy }) {
   let notices = [];
   let prices = {};
   let all = null; // what the parts of the result are made from
-  let frame = 0;
+  const later = makeLater((busy) => {
+    document.documentElement.classList.toggle('busy', busy);
+    if (!busy) document.documentElement.classList.add('ready');
+  });
   const quizSeed = freshSeed();
   let phase = null;
   let shown = { lang: null, theme: null, unit: null, embed: embedded ? '1' : null, chart: null, view: null, chapter: null, seed: null }; // said by the address or a click
@@ -131,7 +136,6 @@ export async function start({ wasm, presets, accuracy }) {
     document.documentElement.classList.toggle('embed', shown.embed === '1');
     document.documentElement.classList.toggle('with-chart', shown.chart === 'all');
     render();
-    renderRest(); // another scenario is shown whole
   }
 
   // Nothing asked for: the story that the chapters unfold.
@@ -151,7 +155,7 @@ export async function start({ wasm, presets, accuracy }) {
   const pricesOf = (path, values) => new Map((core.options(slots[0].scenario, { [path]: values })[path] ?? []).map((p) => [p.value, p]));
   const form = makeForm($('form'), {
     index, presets,
-    actions: { patch, prices: pricesOf, opened: () => renderRest(), reset: (path) => patch({ [path]: getPath(baseOf(slots[0]), path) }, true) },
+    actions: { patch, prices: pricesOf, opened: () => later(rest()), reset: (path) => patch({ [path]: getPath(baseOf(slots[0]), path) }, true) },
   });
   const ledger = makeLedger($('ledger'), { onPhase: (id) => { phase = id; render(); } });
   const card = makeCard($('card'), $('kept'), { 
@@ -164,7 +168,7 @@ export async function start({ wasm, presets, accuracy }) {
   const compare = makeCompare($('compare'), { fitOn: (id) => core.estimate({ ...slots[0].report.scenario, gpu: id }).fits?.[0] ?? null });
   const facts = makeFacts($('facts'));
   const notes = makeNotes($('notes-block'));
-  const limits = makeLimits($('limits'), { solve: (scenario) => core.solve(scenario), onPick: (path, value) => patch({ [path]: value }, true) });
+  const limits = makeLimits($('limits'), { solve: core.solve, onPick: (path, value) => patch({ [path]: value }, true) });
   const log = makeLog($('log'));
   const whatIf = makeWhatIf($('whatif'), { core, onPick: (changes) => patch(changes, true) });
   const rules = makeRules($('rules-block'));
@@ -294,8 +298,7 @@ export async function start({ wasm, presets, accuracy }) {
     log.update(all);
     setText(full, ui('full'));
     setAttr(full, 'href', pageAddress() + here({ lang: shown.lang ?? getLang(), embed: null }));
-    cancelAnimationFrame(frame);
-    frame = requestAnimationFrame(() => { frame = 0; setTimeout(renderRest); }); // after the answer has been painted
+    later(rest());
   }
 
   // The words that do not depend on the scenario.
@@ -306,29 +309,56 @@ export async function start({ wasm, presets, accuracy }) {
     for (const node of document.querySelectorAll('[data-label]')) setAttr(node, 'aria-label', ui(node.dataset.label));
   }
 
-  // What may come a frame later: the price of every option and variant, and the pictures further down.
-  function renderRest() {
-    cancelAnimationFrame(frame);
+  // What comes after the answer, piece by piece: the price of every variant and option, the picture through time, and what stands further down.
+  function* rest() {
     const [slot] = slots;
-    if (!all || shown.view) return;
+    const now = all;
+    if (!now || shown.view) return;
     if (shown.embed !== '1') {
-      if (!slot.error) prices = core.options(slot.scenario, form.wants()); // a refused scenario has no prices: the last ones stay
-      form.update(formContext());
-      const base = baseOf(slot);
-      const variant = (p) => (p === null ? base : withPatch(base, flat(p))); // told from the beginning, whatever was changed since
-      const price = (p) => core.estimate(variant(p)).peak ?? null;
-      panel.update({ preset: slot.preset, price, isActive: (p) => same(slot.scenario, variant(p)), unit: unit() });
-      compare.update(all);
-      whatIf.update({ scenario: slot.scenario, report: all.report, unit: unit(), error: slot.error });
-      limits.update({ scenario: slot.scenario, unit: unit(), error: slot.error });
-      rules.update(all);
-      right.update(all);
+      yield* pricesOfVariants(slot);
+      yield* pricesOfForm(slot);
     }
     if (shown.embed !== '1' || shown.chart === 'all') {
-      all.timeline = core.timeline(all.report.scenario);
-      ledger.say(placesOf(all.timeline));
-      timeline.update(all);
+      now.timeline = core.timeline(now.report.scenario);
+      ledger.say(placesOf(now.timeline));
+      yield;
+      timeline.update(now);
+      yield;
     }
+    if (shown.embed === '1') return;
+    compare.update(now);
+    yield;
+    rules.update(now);
+    right.update(now);
+    if (slot.error) return; // the last answers stay
+    yield REST;
+    yield* whatIf.update({ scenario: slot.scenario, report: now.report, unit: unit() });
+    yield* limits.update({ scenario: slot.scenario, unit: unit() });
+  }
+
+  function* pricesOfForm(slot) {
+    if (!slot.error) { // a refused scenario has no prices: the last ones stay
+      const next = {};
+      for (const [path, values] of Object.entries(form.wants())) {
+        Object.assign(next, core.options(slot.scenario, { [path]: values }));
+        yield;
+      }
+      prices = next;
+    }
+    form.update(formContext());
+    yield;
+  }
+
+  function* pricesOfVariants(slot) {
+    const base = baseOf(slot);
+    const variant = (p) => (p === null ? base : withPatch(base, flat(p))); // told from the beginning, whatever was changed since
+    const found = new Map();
+    for (const p of panel.patches(slot.preset)) {
+      found.set(p, core.estimate(variant(p)).peak ?? null);
+      yield;
+    }
+    panel.update({ preset: slot.preset, price: (p) => found.get(p), isActive: (p) => same(slot.scenario, variant(p)), unit: unit() });
+    yield;
   }
 
   const formContext = () => ({
@@ -403,7 +433,7 @@ export async function start({ wasm, presets, accuracy }) {
 
   openHash();
   write('replace');
-  document.documentElement.classList.add('ready');
+  document.documentElement.classList.add('answered');
   if (parent !== window) tellHeight();
 }
 
@@ -420,6 +450,6 @@ start({ wasm: decode(data.wasm), presets: data.presets, accuracy: data.accuracy 
   setLang(preferredLang());
   const sentence = document.getElementById('sentence');
   sentence.textContent = ui('broken', { why: String(error.message ?? error) });
-  document.documentElement.classList.add('ready', 'broken');
+  document.documentElement.classList.add('answered', 'ready', 'broken');
   throw error;
 });

@@ -6,7 +6,6 @@ import { getPath, withPatch } from './paths.js';
 import { fieldLabel, valueWord } from './texts.js';
 import { bytesFull, difference } from './units.js';
 
-const REST = 150; // ms without a change before the core is asked
 const SHARDED = 8; // GPUs that share a model out, where the scenario has fewer
 const NOTHING = 0.0005; // of the peak: less is no change
 
@@ -28,17 +27,21 @@ export function makeWhatIf(root, { core, onPick }) {
   const rest = el('p', { class: 'whatif-rest' });
   const note = el('p', { class: 'chart-note' });
   root.append(list, rest, note);
-  let timer = 0;
 
   // Every change that differs from what is: {key, name, cost, patch, bytes, phase, verdict}; what the core refuses or does not model is no offer.
-  function changesOf({ scenario, report }) {
+  function* changesOf({ scenario, report }) {
     const now = report.scenario;
     const wanted = Object.fromEntries(Object.entries(LEVERS).map(([path, values]) => [path, values.filter((v) => v !== getPath(now, path))]));
     const modelled = (patch, path) => !core.estimate(withPatch(scenario, patch)).notes?.some((n) => n.id === 'not_modelled' && n.path === path);
-    const single = Object.entries(core.options(scenario, wanted)).flatMap(([path, answers]) => answers
-      .filter((a) => !a.error && (path !== 'training.loss' || modelled({ [path]: a.value }, path)))
-      .map((a) => ({ key: `${path}=${a.value}`, name: () => ownName(path, a.value), cost: () => costOf(path, a.value, now), patch: { [path]: a.value }, bytes: a.bytes, phase: a.phase, verdict: a.verdict })));
-    return [...single, ...sharded(scenario, now)];
+    const found = [];
+    for (const [path, values] of Object.entries(wanted)) {
+      const answers = core.options(scenario, { [path]: values })[path] ?? [];
+      yield;
+      found.push(...answers.filter((a) => !a.error && (path !== 'training.loss' || modelled({ [path]: a.value }, path)))
+        .map((a) => ({ key: `${path}=${a.value}`, name: () => ownName(path, a.value), cost: () => costOf(path, a.value, now), patch: { [path]: a.value }, bytes: a.bytes, phase: a.phase, verdict: a.verdict })));
+      yield;
+    }
+    return [...found, ...sharded(scenario, now)];
   }
 
   function sharded(scenario, now) {
@@ -58,35 +61,32 @@ export function makeWhatIf(root, { core, onPick }) {
   }
 
   return {
-    update({ scenario, report, unit, error }) {
-      clearTimeout(timer);
-      if (error) return; // the last answers stay
+    // a piece of work for each lever
+    * update({ scenario, report, unit }) {
       if (report.scenario.task === 'inference') { show(root.parentNode, false); return; }
-      timer = setTimeout(() => {
-        const { bytes: peak, phase } = report.peak;
-        const small = (r) => Math.abs(r.bytes - peak) < peak * NOTHING;
-        const rows = changesOf({ scenario, report }).sort((a, b) => a.bytes - b.bytes);
-        show(root.parentNode, rows.length > 0);
-        keyed(list, rows.filter((r) => !small(r)), (r) => r.key, make, (node, r) => {
-          const [amount, name, cost] = node.firstChild.children;
-          node.row = r;
-          setText(amount, difference(r.bytes - peak, unit));
-          setAttr(amount, 'title', bytesFull(Math.abs(r.bytes - peak)));
-          amount.dataset.bytes = r.bytes - peak;
-          amount.dataset.verdict = r.verdict;
-          setText(name, r.name());
-          const fits = r.verdict !== 'no' && report.fits[0].verdict === 'no';
-          setText(cost, sentences(fits && ui('whatif_fits'), r.cost(), r.phase !== phase && ui('whatif_moves', { phase: word('phase', r.phase) })));
-        });
-        const same = rows.filter(small);
-        show(rest, same.length > 0);
-        keyed(rest, [{ key: 'say' }, ...same], (r) => r.key, (r) => (r.key === 'say' ? el('span', {}) : smallButton(r)), (node, r) => {
-          node.row = r;
-          setText(node, r.key === 'say' ? ui('whatif_nothing', { phase: word('phase', phase) }) : r.name());
-          setAttr(node, 'title', r.cost?.() ?? null);
-        });
-        setText(note, ui('whatif_note'));
-      }, REST);
+      const { bytes: peak, phase } = report.peak;
+      const small = (r) => Math.abs(r.bytes - peak) < peak * NOTHING;
+      const rows = (yield* changesOf({ scenario, report })).sort((a, b) => a.bytes - b.bytes);
+      show(root.parentNode, rows.length > 0);
+      keyed(list, rows.filter((r) => !small(r)), (r) => r.key, make, (node, r) => {
+        const [amount, name, cost] = node.firstChild.children;
+        node.row = r;
+        setText(amount, difference(r.bytes - peak, unit));
+        setAttr(amount, 'title', bytesFull(Math.abs(r.bytes - peak)));
+        amount.dataset.bytes = r.bytes - peak;
+        amount.dataset.verdict = r.verdict;
+        setText(name, r.name());
+        const fits = r.verdict !== 'no' && report.fits[0].verdict === 'no';
+        setText(cost, sentences(fits && ui('whatif_fits'), r.cost(), r.phase !== phase && ui('whatif_moves', { phase: word('phase', r.phase) })));
+      });
+      const same = rows.filter(small);
+      show(rest, same.length > 0);
+      keyed(rest, [{ key: 'say' }, ...same], (r) => r.key, (r) => (r.key === 'say' ? el('span', {}) : smallButton(r)), (node, r) => {
+        node.row = r;
+        setText(node, r.key === 'say' ? ui('whatif_nothing', { phase: word('phase', phase) }) : r.name());
+        setAttr(node, 'title', r.cost?.() ?? null);
+      });
+      setText(note, ui('whatif_note'));
     },
   };
 
