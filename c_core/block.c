@@ -63,6 +63,7 @@ static const style STYLES[] = {
     {.type = "gptj", .act = ACT_NEW_GELU, .turn = TURN_JOINED},
     {.type = "codegen", .act = ACT_NEW_GELU, .turn = TURN_JOINED, .qkv = QKV_COPIED},
     {.type = "gpt2", .narrow_softmax = true, .act = ACT_NEW_GELU, .qkv = QKV_SPLIT},
+    {.type = "falcon", .qkv = QKV_COPIED, .masked = true, .transposed_weights = true},
     {.type = "gpt_neo", .act = ACT_NEW_GELU, .wide_scores = true},
     {.type = "openai-gpt", .act = ACT_NEW_GELU, .qkv = QKV_SPLIT, .narrow_softmax = true},
     {.type = "gpt_neox", .qkv = QKV_CHUNKED, .turn = TURN_JOINED, .two_norms = true},
@@ -99,6 +100,7 @@ static void begin(const vram_pass *pass, vram_tape *t, int kind, block *b)
     t->update = pass->update;
     t->caches = !pass->gradients && !pass->lora && s->training.method == VRAM_METHOD_FULL;
     *b = (block){.pass = pass, .t = t, .kind = kind, .layer = kind < 0 ? NULL : &pass->model->kind[kind], .style = style_of(pass->model)};
+    t->keeps_casts = kind < 0 || !b->style.transposed_weights;
     b->hidden = b->stream = wide(b, VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden);
     b->rows = b->stream_rows = SIZE(b, ROWS(b));
     if (s->parallel.tensor <= 1) return;
@@ -410,7 +412,7 @@ static bool packed(const vram_pass *pass)
 static bool masked(const block *b)
 {
     const vram_attention *a = &b->layer->attention;
-    if (packed(b->pass)) return true;
+    if (packed(b->pass) || (b->style.masked && b->pass->scenario->training.attention != VRAM_ATTENTION_FLASH)) return true;
     return b->pass->scenario->training.attention != VRAM_ATTENTION_FLASH && a->window > 0 && b->pass->tokens >= (double)a->window;
 }
 
@@ -760,12 +762,15 @@ static vram_cell router(const block *b, vram_cell x)
     const vram_ffn *f = &b->layer->ffn;
     vram_tape *t = b->t;
     const char *name = or_else(b->pass->model->names.router, "gate");
-    static const char *const in_fp32[] = {"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe", "glm4_moe_lite", "glm_moe_dsa", "dots1", "kimi_k2", "kimi_linear", "longcat_flash", "axk1", "bailing_hybrid",
+    static const char *const wide_routers[] = {"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe", "glm4_moe_lite", "glm_moe_dsa", "dots1", "kimi_k2", "kimi_linear", "longcat_flash", "axk1", "bailing_hybrid",
                                           "exaone_moe", "hunyuan_v1_moe", "hy_v3", "mimo_v2_flash", "nemotron_h", "solar_open", NULL};
-    vram_cell in = vram_model_is(b->pass->model, in_fp32) && !t->autocast ? vram_op_cast(t, x, 4, VRAM_WHAT_ROUTER_WEIGHTS) : x;
+    bool wide_router = vram_model_is(b->pass->model, wide_routers);
+    vram_cell in = wide_router ? vram_op_cast(t, x, 4, VRAM_WHAT_ROUTER_WEIGHTS) : x;
     vram_cell logits = linear(b, in, name, (double)f->experts, (double)b->pass->model->hidden, wide(b, VRAM_SYMBOL_EXPERTS, (double)f->experts), VRAM_WHAT_ROUTER_WEIGHTS);
     if (b->style.clamped_experts) return vram_op_softmax(t, vram_op_gather(t, logits, wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_ROUTER_WEIGHTS);
-    vram_cell all = vram_op_softmax(t, vram_op_cast(t, logits, 4, VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_ROUTER_WEIGHTS);
+    static const char *const softmaxes[] = {"deepseek_v2", "hunyuan_v1_moe", "longcat_flash", NULL};
+    bool sigmoid = wide_router && !vram_model_is(b->pass->model, softmaxes); /* in the type that autocast has computed the logits in */
+    vram_cell all = sigmoid ? vram_op_unary(t, logits, false, true, 0, VRAM_WHAT_ROUTER_WEIGHTS) : vram_op_softmax(t, vram_op_cast(t, logits, 4, VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_cell top = vram_op_gather(t, all, wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_tape_hold(t, logits);
     static const char *const narrow[] = {"qwen2_moe", "qwen3_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", "olmoe", "flex_olmo", "jamba", "ernie4_5_moe", "gpt_oss", "cohere2_moe", "lfm2_moe", "granitemoe", "granitemoehybrid", "granitemoeshared", NULL}; /* weights.to(the stream's type) */

@@ -252,9 +252,11 @@ static vram_cell head_gated_norm(const block *b, vram_cell x, vram_cell gate)
     double heads = (double)b->layer->state.heads;
     vram_cell in = vram_op_cast(t, x, 4, VRAM_WHAT_NORM_INPUT), mean = vram_op_mean(t, vram_op_square(t, in), vram_part_wide(b, VRAM_SYMBOL_HEADS, heads));
     vram_cell normed = vram_op_mul_rows(t, in, vram_op_rsqrt(t, vram_op_constant(t, mean, 4, VRAM_WHAT_NORM_STATISTICS)), VRAM_WHAT_NORMALISED);
-    vram_cell weighed = vram_op_mul_weight(t, vram_part_vector(b, (double)b->layer->state.head_dim), vram_op_cast(t, normed, narrow, VRAM_WHAT_NORMALISED), VRAM_WHAT_NORM_OUTPUT);
+    bool wide = b->layer->state.type == VRAM_STATE_KDA; /* weight and all in fp32, the gate a sigmoid */
+    vram_cell weight = vram_part_vector(b, (double)b->layer->state.head_dim), gate32 = vram_op_cast(t, gate, 4, MADE);
+    vram_cell weighed = vram_op_mul_weight(t, wide ? vram_op_cast(t, weight, 4, MADE) : weight, wide ? normed : vram_op_cast(t, normed, narrow, VRAM_WHAT_NORMALISED), VRAM_WHAT_NORM_OUTPUT);
     vram_tape_hold(t, normed);
-    vram_cell y = vram_op_mul(t, weighed, silu(b, vram_op_cast(t, gate, 4, MADE), MADE), VRAM_WHAT_NORM_OUTPUT), back = vram_op_cast(t, y, narrow, VRAM_WHAT_NORM_OUTPUT);
+    vram_cell y = vram_op_mul(t, weighed, wide ? vram_op_unary(t, gate32, false, true, 0, MADE) : silu(b, gate32, MADE), VRAM_WHAT_NORM_OUTPUT), back = vram_op_cast(t, y, narrow, VRAM_WHAT_NORM_OUTPUT);
     vram_tape_hold(t, x);
     vram_tape_hold(t, mean);
     return back;
@@ -397,12 +399,19 @@ static vram_cell kimi_rule(const block *b, const vram_cell qkv[3], vram_cell dec
     vram_cell padded_g = vram_op_copy(t, g, d.keys, DECAYS), beta_all = vram_op_copy(t, beta32, d.small, MADE);
     vram_cell v_beta = vram_op_mul_rows(t, of[2], beta_all, MADE), k_beta = vram_op_mul_rows(t, of[1], beta_all, MADE), sums = vram_op_unary(t, padded_g, false, false, 2, DECAYS);
     vram_cell pairwise = pair_decays(b, sums, whole);
-    vram_cell together = vram_op_gather(t, k_beta, whole, SCORES), weighed = vram_op_mul(t, together, pairwise, SCORES);
-    vram_cell system = vram_op_sum(t, weighed, d.pairs, SCORES);
+    vram_cell together = vram_op_mul_wide(t, k_beta, of[1], whole, SCORES), weighed = vram_op_mul(t, together, pairwise, SCORES);
+    vram_cell sum = vram_op_copy(t, weighed, d.pairs, SCORES); /* the gradient is spread by a view */
+    enum { LINES = 2016, SQUARES = 85344 }; /* sums of i and i^2, i = 1 .. 63: clones of each row and of what stands above it */
+    vram_cell system = vram_op_keeping(t, sum, heads_of(b, d.chunks, d.heads, LINES + SQUARES), SCORES);
     vram_cell fresh = vram_op_matmul(t, system, v_beta, d.values, MADE), kept = vram_op_matmul(t, system, vram_op_mul(t, k_beta, vram_op_unary(t, sums, false, true, 0, DECAYS), MADE), d.keys, MADE);
     vram_chunk_sizes sizes = scan_sizes(b, &d);
+    const vram_size saved[] = {heads_of(b, 4 * d.padded, d.heads, d.key), whole, d.pairs}; /* decays and products with them; products of pairs, and their sums */
+    sizes.saves = 3;
+    memcpy(sizes.save, saved, sizeof saved);
+    sizes.pairs = true;
+    sizes.wide = heads_of(b, DELTA_CHUNK, d.heads, DELTA_CHUNK * d.key);
     vram_cell state = vram_op_constant(t, vram_tape_outside(t, sizes.state, 4, STATES), 4, STATES), core = vram_op_constant(t, vram_tape_outside(t, d.values, 4, MADE), 4, MADE);
-    const vram_cell scanned[] = {fresh, kept, of[0], system, of[1]};
+    const vram_cell scanned[] = {fresh, kept, of[0], pairwise, of[1]};
     vram_cell y = vram_op_chunk_scan(t, core, state, 5, scanned, &sizes, MADE), back = vram_op_cast(t, vram_op_copy(t, y, plain, MADE), narrow, MADE);
     const vram_cell names[] = {of[0], of[1], v_beta, k_beta, beta_all, sums, pairwise, system, fresh, kept, core};
     hold_all(b, (int)(sizeof names / sizeof *names), names);

@@ -36,6 +36,8 @@ typedef struct {
     bool every_expert;         /* computes every token, scaled by its share (Llama 4) */
     bool clamped_experts;      /* gate and up interleaved and clamped, with a bias for each expert (gpt-oss) */
     bool clamped;              /* gate and up clamped, of every MLP (MiniMax-M3) */
+    bool masked;               /* sdpa is given the causal mask (Falcon) */
+    bool transposed_weights;   /* products with a view of the weight, whose cast autocast does not keep (Falcon) */
     bool shifted_scores;       /* less the greatest, softmax in their own type (MiMo) */
     bool wide_scores;          /* of queries and keys in fp32 (GPT-Neo) */
 } style;

@@ -13,6 +13,7 @@ void vram_tape_clear(vram_tape *t, bool autocast, double workspace)
 {
     t->autocast = autocast;
     t->caches = false;
+    t->keeps_casts = true;
     t->update = (vram_tape_update){.at_once = false};
     t->offloads = true;
     t->workspace = workspace;
@@ -243,7 +244,7 @@ static vram_cell autocast(vram_tape *t, vram_cell x, vram_what what)
     if (x < 0 || !t->autocast || vram_width(t, x) == 2) return x;
     vram_cell y = vram_op_cast(t, x, 2, what);
     if (t->cell[x].parameter || t->cell[x].tied) {
-        t->cell[y].cached = t->cell[x].grad || t->caches;
+        t->cell[y].cached = t->keeps_casts && (t->cell[x].grad || t->caches);
         t->cell[y].component = VRAM_COMPONENT_WORKSPACE;
     }
     return y;
@@ -906,6 +907,19 @@ vram_cell vram_op_solve(vram_tape *t, vram_cell matrix, vram_cell right, vram_wh
     return y;
 }
 
+vram_cell vram_op_keeping(vram_tape *t, vram_cell x, vram_size kept, vram_what what)
+{
+    vram_tape_op *op = begin1(t, x);
+    vram_cell copies = cell(t, kept, 4, what);
+    step(t, VRAM_STEP_MAKE_SAVED, 0, copies);
+    save_output(t, op, copies);
+    vram_cell y = output_view(t, op, x, t->cell[x].shape, what);
+    backward(t, op);
+    if (op->grad) give(t, 0, make_gradient(t, x, vram_width(t, x)));
+    end(t, op);
+    return y;
+}
+
 /* For each chunk: v = fresh - kept S; y = query S + within v; S = S decay + key' v. Autograd saves S and v of every turn. Backward, a slice's
  * gradient is zeros of the whole tensor, filled and added to what the turns before it (the later chunks) gave. */
 vram_cell vram_op_chunk_scan(vram_tape *t, vram_cell core, vram_cell state, int ins, const vram_cell in[], const vram_chunk_sizes *sizes, vram_what what)
@@ -917,16 +931,25 @@ vram_cell vram_op_chunk_scan(vram_tape *t, vram_cell core, vram_cell state, int 
     vram_cell states = cell(t, sizes->states, 4, what), parts = cell(t, sizes->parts, sizes->parts_width, what);
     step(t, VRAM_STEP_MAKE_SAVED, 0, states);
     step(t, VRAM_STEP_MAKE_SAVED, 0, parts);
-    vram_cell turn[5];
-    for (int i = 0; i < 5; i++) make(t, turn[i] = cell(t, i < 2 ? sizes->part : sizes->state, 4, what));
+    for (int i = 0; i < sizes->saves; i++) {
+        vram_cell kept = cell(t, sizes->save[i], 4, what);
+        step(t, VRAM_STEP_MAKE_SAVED, 0, kept);
+        save_output(t, op, kept);
+    }
+    vram_cell turn[6];
+    int temporaries = sizes->pairs ? 6 : 5;
+    for (int i = 0; i < temporaries; i++) make(t, turn[i] = cell(t, i < 2 ? sizes->part : i < 5 ? sizes->state : sizes->wide, 4, what));
     workspace(t, t->workspace);
-    for (int i = 4; i >= 0; i--) drop(t, turn[i]);
+    for (int i = temporaries - 1; i >= 0; i--) drop(t, turn[i]);
     save_output(t, op, states);
     save_output(t, op, parts);
     vram_cell y = output_view(t, op, core, t->cell[core].shape, what);
     backward(t, op);
     if (op->grad) {
-        vram_cell g[5], clone = gradient_like(t, core, 4), slice = gradient_like(t, in[0], 4);
+        int largest = 0;
+        for (int i = 1; i < ins; i++)
+            if (t->cell[in[i]].bytes > t->cell[in[largest]].bytes) largest = i;
+        vram_cell g[5], clone = gradient_like(t, core, 4), slice = gradient_like(t, in[largest], 4);
         for (int i = 0; i < ins; i++) g[i] = make_gradient(t, in[i], vram_width(t, in[i]));
         make(t, clone);
         make(t, slice);

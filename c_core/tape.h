@@ -72,6 +72,7 @@ typedef struct {
     vram_tape_update update;
     bool offloads;            /* the ops that follow may offload what they save */
     bool caches;              /* parameters are leaves that require a gradient, though this pass makes none: autocast keeps their casts all the same */
+    bool keeps_casts;         /* autocast's cache takes weights: leaves, not views of them */
     double workspace, biased_workspace; /* of a matrix product (cuBLAS, cuBLASLt) */
     vram_cell input, output;  /* of the piece */
     bool named;               /* the output has a name of the caller's, too: the embeddings while the layers run */
@@ -150,7 +151,9 @@ void vram_op_cross_entropy_compiled(vram_tape *t, vram_cell logits, vram_cell la
 /* Of state-space mixers: a depthwise convolution, a triangular system, a loop over chunks that carries a state */
 vram_cell vram_op_convolution(vram_tape *t, vram_cell x, vram_cell weight, vram_cell bias, vram_size out, vram_what what);
 vram_cell vram_op_solve(vram_tape *t, vram_cell matrix, vram_cell right, vram_what what);
-typedef struct { vram_size state, states, part, parts; int parts_width; } vram_chunk_sizes; /* of one turn and of all */
+/* Of one turn and of all; saves: what autograd keeps besides, of all turns; wide: of one turn, where a pair of its tokens has a number for each channel */
+typedef struct { vram_size state, states, part, parts; int parts_width, saves; vram_size save[4]; bool pairs; vram_size wide; } vram_chunk_sizes;
+vram_cell vram_op_keeping(vram_tape *t, vram_cell x, vram_size kept, vram_what what); /* written in place, of which autograd keeps so much */
 vram_cell vram_op_chunk_scan(vram_tape *t, vram_cell core, vram_cell state, int ins, const vram_cell in[], const vram_chunk_sizes *sizes, vram_what what);
 void vram_tape_mark(vram_tape *t);
 void vram_tape_leave(vram_tape *t);
