@@ -285,8 +285,11 @@ for (const [place, url, allowed] of places) {
     })
     await page.mouse.click(x, y)
     await page.waitForFunction(() => document.querySelector('#ledger .phase[aria-pressed=true] .phase-name').textContent === 'Forward', { timeout: 15000 }) // the chart tells of a click in a frame of its own
-    await turn(page, linkOf('kv-cache', {}, '&lang=en'))
-    assert.equal(await page.evaluate(() => document.querySelector('.instant').getClientRects().length), 0) // columns again
+    for (const hash of [linkOf('kv-cache', {}, '&lang=en'), '#v=1&task=rl&model=qwen3-8b&lang=en']) { // columns again
+      await turn(page, hash)
+      assert.equal(await page.evaluate(() => document.querySelector('.instant').getClientRects().length), 0)
+      assert.doesNotMatch(await text(page, '#ledger tfoot th'), /, at /)
+    }
   })
 
   await on('what if: each change says what it does to the peak, in order, and a click does just that', async page => {

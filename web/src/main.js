@@ -222,9 +222,12 @@ export async function start({ wasm, presets, accuracy }) {
     return `<iframe src="${address}" title="${inHtml(ui('name'))}" data-vram sandbox="allow-scripts allow-popups" loading="lazy" width="100%" height="280" frameborder="0"></iframe>\n<script src="${inHtml(script)}"></script>`;
   }
 
+  // The step instant by instant; where several models take turns their phases are columns, each with its models.
+  const instants = ({ report, roles }) => (roles ? null : core.timeline(report.scenario));
+
   // What leaves says where it came from; a page opened from disk does not tell whose disk.
   const taken = () => ({
-    ...all, lang: document.documentElement.lang, timeline: core.timeline(all.report.scenario),
+    ...all, lang: document.documentElement.lang, timeline: instants(all),
     address: (fromDisk ? 'index.html' : pageAddress()) + here({ lang: getLang(), theme: null, view: null, embed: null }),
   });
 
@@ -319,7 +322,7 @@ export async function start({ wasm, presets, accuracy }) {
       yield* pricesOfForm(slot);
     }
     if (shown.embed !== '1' || shown.chart === 'all') {
-      now.timeline = core.timeline(now.report.scenario);
+      now.timeline = instants(now);
       ledger.say(placesOf(now.timeline));
       yield;
       timeline.update(now);
