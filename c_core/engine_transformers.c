@@ -50,7 +50,7 @@ static const struct { const char *type; int habits; } HABITS[] = {
     {"bitnet", MLP_NORM}, {"bloom", EAGER_ONLY | LAST_WEIGHTS | NAMED_SCORES}, {"codegen", WIDE_SCORES | NAMED_PARTS}, {"deepseek_v32", ALWAYS_MASKED},
     {"deepseek_v4", EAGER_ONLY}, {"ernie4_5", WIDE_TABLES}, {"ernie4_5_moe", WIDE_TABLES}, {"falcon", NARROW_SOFTMAX | LAST_WEIGHTS | NAMED_SCORES | ALWAYS_MASKED},
     {"gemma2", EAGER_ONLY}, {"gemma3", TWO_TABLES}, {"gemma3_text", TWO_TABLES}, {"gemma3n", NAMED_MLP | TWO_TABLES}, {"gemma3n_text", NAMED_MLP | TWO_TABLES},
-    {"gemma4", TWO_TABLES}, {"gemma4_text", TWO_TABLES}, {"glm_moe_dsa", ALWAYS_MASKED}, {"gpt2", NARROW_SOFTMAX}, {"gpt_neo", EAGER_ONLY}, {"gpt_oss", EAGER_ONLY},
+    {"gemma4", TWO_TABLES}, {"gemma4_text", TWO_TABLES}, {"glm_moe_dsa", ALWAYS_MASKED}, {"gpt2", NARROW_SOFTMAX}, {"gpt_neo", EAGER_ONLY | LAST_WEIGHTS | WIDE_SCORES}, {"gpt_oss", EAGER_ONLY},
     {"gptj", WIDE_SCORES | NAMED_PARTS}, {"mimo_v2_flash", EAGER_ONLY | NARROW_SOFTMAX}, {"mpt", EAGER_ONLY | LAST_WEIGHTS | WIDE_SCORES}, {"openai-gpt", EAGER_ONLY | NARROW_SOFTMAX},
     {"persimmon", NAMED_PARTS}, {"phi", NAMED_PARTS}, {"stablelm", NAMED_PARTS}, {"vaultgemma", EAGER_ONLY}, {"zamba", TWO_EMBEDDINGS}, {"zamba2", TWO_EMBEDDINGS},
 };
@@ -179,7 +179,7 @@ static void eager_scores(stage *s, const vram_model *m, double heads, double key
     vram_what what = VRAM_WHAT_ATTENTION_SCORES;
     bool wide = has(m, WIDE_SCORES);
     int scores = wide ? make32(s, what, heads * keys) : make(s, what, heads * keys), named = has(m, NAMED_SCORES) ? make(s, what, heads * keys) : -1;
-    if (sinks) { /* joined with the sinks, then less their greatest: in the type of the wider of the two, DeepSeek-V4's sinks being fp32 */
+    if (sinks && !has(m, NARROW_SOFTMAX)) { /* joined with the sinks, then less their greatest: in the type of the wider of the two, DeepSeek-V4's sinks being fp32 */
         double bytes = extra_rows(m, "hc_fn") > 0 ? 4 : s->bytes;
         int joined = make_of(s, what, 1, 1, heads * (keys + 1), bytes), less = make_of(s, what, 1, 1, heads * (keys + 1), bytes);
         drop(s, joined);
@@ -450,11 +450,18 @@ static int experts(stage *s, const vram_model *m, const vram_ffn *f)
     double weighted = weighs_in_fp32(m) ? 4 : s->bytes;
     vram_what what = VRAM_WHAT_EXPERT_ACTIVATIONS;
     int order = make_of(s, VRAM_WHAT_EXPERT_ORDER, 1, 1, 5 * e, 8);
-    int selected = make(s, what, e * h);
-    int up = make(s, what, e * w * (f->type == VRAM_FFN_GATED ? 2 : 1));
-    int active = make(s, what, e * w), inner = f->type == VRAM_FFN_GATED ? make(s, what, e * w) : -1;
+    int selected = make(s, what, e * h), bias = f->expert_bias ? make(s, what, 2 * e * w) : -1; /* a row of biases for each token's expert */
+    int up = make(s, what, e * w * (f->type == VRAM_FFN_GATED ? 2 : 1)), wide = -1;
+    if (bias >= 0) wide = make(s, what, 4 * e * w); /* gate and up clamped, gate times its sigmoid, up + 1; then their product */
+    int active = make(s, what, e * w), inner = f->type == VRAM_FFN_GATED && bias < 0 ? make(s, what, e * w) : -1;
+    if (wide >= 0) drop(s, wide);
     drop(s, up);
     if (inner >= 0) drop(s, active);
+    if (bias >= 0) {
+        int next = make(s, what, e * h);
+        drop(s, bias);
+        bias = next;
+    }
     int down = make(s, what, e * h);
     drop(s, inner >= 0 ? inner : active);
     int product = make_of(s, what, 1, 1, e * h, weighted), sorted = make_of(s, what, 1, 1, e * h, weighted);
@@ -462,6 +469,7 @@ static int experts(stage *s, const vram_model *m, const vram_ffn *f)
     int out = make(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
     drop(s, sorted);
     drop(s, down);
+    if (bias >= 0) drop(s, bias);
     drop(s, selected);
     drop(s, order);
     return out;
@@ -829,14 +837,15 @@ void vram_transformers_generate(const vram_scenario *scenario, const vram_model 
     }
 }
 
-/* What the classes hold beside their parameters: GPTBigCode a mask of all positions, a byte each; LongCat's stack of experts rows for those that have no weights */
+/* What the classes hold beside their parameters: GPTBigCode a mask of all positions, a byte each, GPT-Neo one a layer; LongCat's stack of experts rows for those that have no weights */
 static void class_buffers(const pass *p, vram_report *report)
 {
     const vram_model *m = p->model;
     double zeros = 0, layers = 0;
-    if (strcmp(m->model_type, "gpt_bigcode") == 0) {
+    double masks = strcmp(m->model_type, "gpt_bigcode") == 0 ? 1 : strcmp(m->model_type, "gpt_neo") == 0 ? (double)p->layers : 0;
+    if (masks > 0) {
         vram_entry *e = vram_add(report, p->role, VRAM_COMPONENT_ENGINE_BUFFERS, VRAM_WHAT_CAUSAL_MASK, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, VRAM_PHASES_INFERENCE);
-        vram_times(vram_times(vram_times(e, VRAM_SYMBOL_ROWS, (double)m->position_rows), VRAM_SYMBOL_KEYS, (double)m->position_rows), VRAM_SYMBOL_BYTES_PER_ELEMENT, 1);
+        vram_times(vram_times(vram_times(e, VRAM_SYMBOL_ROWS, (double)m->position_rows), VRAM_SYMBOL_KEYS, (double)m->position_rows), VRAM_SYMBOL_LAYERS, masks);
     }
     for (int64_t i = 0; i < p->layers; i++) {
         const vram_ffn *f = &m->kind[m->layer_kind[i]].ffn;
