@@ -417,6 +417,7 @@ for (const [place, url, allowed] of places) {
     await page.waitForSelector('.claim-set')
     assert.equal(await page.$eval('.claim-answer', n => n.dataset.verdict), 'only_if')
     assert.match(await text(page, '.claim-total'), /140 GB > 84\.5 GB/)
+    assert.deepEqual(await page.$$eval('.claim-sentence select', s => s.map(x => x.selectedOptions[0].textContent)), ['fully fine-tuned', 'nothing optimised'])
     assert.ok((await page.$$('.claim-set')).length >= 3)
     assert.ok(await page.$eval('#form', n => !n.offsetParent), 'the form is still there')
     await page.click('.claim-set .tool')

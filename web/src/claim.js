@@ -38,6 +38,8 @@ const SERVED = {
   nothing: {}, tensor: { 'parallel.tensor': GPUS }, eight: { weights: 'fp8' }, four: { weights: 'int4' }, four_tensor: { weights: 'int4', 'parallel.tensor': GPUS },
 };
 const howOf = (task) => (task === 'inference' ? SERVED : TRAINED);
+// What is meant where nothing is said, of fields whose default depends on others.
+const UNDIVIDED = { 'parallel.data': 1, 'parallel.tensor': 1, 'parallel.zero': 0, weights: 'bf16' };
 const fieldsOf = (how) => [...new Set(Object.values(how).flatMap(Object.keys))];
 const LENGTH = { inference: 'context', training: 'training.sequence_length', rl: 'rl.response' };
 const COUNT = { inference: 'batch', training: 'training.micro_batch', rl: 'rl.rollout_batch' };
@@ -141,7 +143,7 @@ export function makeClaim(root, { presets, index, ask, linkOf, onPatch, onOpen }
     const n = s.gpus ?? 1;
     const list = howOf(s.task);
     const fallback = (path) => index.byPath.get(path)?.default;
-    const wanted = (id, path) => (list[id][path] === GPUS ? n : list[id][path] ?? (path === 'parallel.data' || path === 'parallel.tensor' ? 1 : path === 'weights' ? 'bf16' : fallback(path)));
+    const wanted = (id, path) => (list[id][path] === GPUS ? n : list[id][path] ?? UNDIVIDED[path] ?? fallback(path));
     const fits = (id) => fieldsOf(list).every((path) => same(at(s, path), wanted(id, path)));
     return Object.keys(list).find(fits) ?? 'own';
   }
