@@ -1,6 +1,6 @@
 // What stands beside the account: notes, the counts that are no bytes, and how right the account is.
 import { el, keyed, setAttr, setProse, setText, show } from './dom.js';
-import { has, ui, word } from './i18n.js';
+import { getLang, has, ui, word } from './i18n.js';
 import { bytes, bytesFull, count, parameters, percent } from './units.js';
 import { fieldLabel, noteText, valueWord } from './texts.js';
 
@@ -76,8 +76,12 @@ export function makeAccuracy(root, accuracy, { isDefault, gpuName }) {
     Array.isArray(w.components) && w.components.map((c) => word('component', c)).join(' + '),
   ].filter(Boolean).join(' · ');
 
+  let said = ''; // in which language and unit: nothing else changes it
   return {
     update({ unit }) {
+      const saying = `${getLang()} ${unit}`;
+      if (said === saying) return;
+      said = saying;
       setText(text, groups.length ? ui('accuracy_text', { cases: count(cases), groups: groups.length, close, within: percent(CLOSE), missed }) : ui('accuracy_none'));
       all.update(groups.length, ui('accuracy_all', { n: groups.length }));
       bad.update(worst.length, ui('accuracy_worst', { n: worst.length }));

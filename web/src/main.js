@@ -332,6 +332,7 @@ export async function start({ wasm, presets, accuracy }) {
     compare.update(now);
     yield;
     rules.update(now);
+    yield;
     right.update(now);
     if (slot.error) return; // the last answers stay
     yield REST;
