@@ -64,6 +64,8 @@ static const style STYLES[] = {
     {.type = "codegen", .act = ACT_NEW_GELU, .turn = TURN_JOINED, .qkv = QKV_COPIED},
     {.type = "gpt2", .narrow_softmax = true, .act = ACT_NEW_GELU, .qkv = QKV_SPLIT},
     {.type = "falcon", .qkv = QKV_COPIED, .masked = true, .transposed_weights = true},
+    {.type = "mpt", .wide_bias = true},
+    {.type = "bloom", .named_scores = true},
     {.type = "gpt_neo", .act = ACT_NEW_GELU, .wide_scores = true},
     {.type = "openai-gpt", .act = ACT_NEW_GELU, .qkv = QKV_SPLIT, .narrow_softmax = true},
     {.type = "gpt_neox", .qkv = QKV_CHUNKED, .turn = TURN_JOINED, .two_norms = true},
@@ -483,14 +485,16 @@ static vram_cell eager(const block *b, vram_cell q, vram_cell k, vram_cell v, vr
         q = vram_op_cast(t, q, 4, VRAM_WHAT_QUERY);
         keys = vram_op_cast(t, keys, 4, VRAM_WHAT_KEY);
     }
-    vram_cell scaled = vram_op_constant(t, vram_op_matmul(t, q, keys, scores, VRAM_WHAT_ATTENTION_SCORES), 0, VRAM_WHAT_ATTENTION_SCORES);
+    vram_cell made = vram_op_matmul(t, q, keys, scores, VRAM_WHAT_ATTENTION_SCORES), scaled = b->style.named_scores ? made : vram_op_constant(t, made, 0, VRAM_WHAT_ATTENTION_SCORES);
     if (b->style.capped_scores) {
         vram_cell tanh = vram_op_unary(t, vram_op_constant(t, scaled, 0, VRAM_WHAT_ATTENTION_SCORES), false, true, 0, VRAM_WHAT_ATTENTION_SCORES);
         scaled = vram_op_constant(t, tanh, 0, VRAM_WHAT_ATTENTION_SCORES);
     }
-    vram_cell sum = vram_op_masked(t, scaled, vram_stream_width(b->pass), VRAM_WHAT_ATTENTION_SCORES);
+    vram_cell sum = vram_op_masked(t, scaled, b->style.wide_bias ? 4 : vram_stream_width(b->pass), VRAM_WHAT_ATTENTION_SCORES);
+    if (b->style.wide_bias) sum = vram_op_constant(t, sum, 0, VRAM_WHAT_ATTENTION_SCORES);
     vram_cell cast = a->sinks || b->style.shifted_scores ? sunk_probabilities(b, sum) : probabilities(b, sum, narrow);
     vram_tape_hold(t, sum);
+    if (b->style.named_scores) vram_tape_hold(t, made);
     if (b->style.wide_scores) vram_tape_hold(t, q);
     *weights = vram_op_dropout(t, cast, b->pass->attention_dropout, VRAM_WHAT_ATTENTION_PROBABILITIES);
     vram_cell y = vram_op_copy(t, vram_op_matmul(t, *weights, values, v_size, VRAM_WHAT_ATTENTION_OUTPUT), v_size, VRAM_WHAT_ATTENTION_OUTPUT);
@@ -849,11 +853,12 @@ static vram_cell experts(const block *b, vram_cell x)
     vram_factor share = {VRAM_SYMBOL_EXPERTS_PER_TOKEN, k};
     vram_size inner = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_INTERMEDIATE, m}), both_size = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_WIDTH, 2 * m}), outer = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_HIDDEN, h});
     vram_cell weights = router(b, x), factors[4], bias = VRAM_NO_CELL;
-    bool biased = b->style.clamped_experts;
+    bool biased = b->style.clamped_experts, plain = f->type == VRAM_FFN_PLAIN;
+    double wide_inner = plain ? m : 2 * m;
     vram_cell chosen = vram_op_gather(t, x, outer, VRAM_WHAT_EXPERT_INPUTS);
     if (biased) bias = expert_bias(b, 2 * m, both_size);
-    vram_cell first = expert_matrix(b, "gate_up_proj", 2 * m, h, factors), both = vram_op_grouped(t, chosen, first, both_size, VRAM_WHAT_GATE_UP);
-    vram_cell product = gated_experts(b, both, inner);
+    vram_cell first = expert_matrix(b, plain ? "up_proj" : "gate_up_proj", wide_inner, h, factors), both = vram_op_grouped(t, chosen, first, plain ? inner : both_size, VRAM_WHAT_GATE_UP);
+    vram_cell product = plain ? activation(b, both) : gated_experts(b, both, inner);
     vram_tape_hold(t, both);
     if (biased) {
         vram_cell next = expert_bias(b, h, outer);

@@ -38,6 +38,8 @@ typedef struct {
     bool clamped;              /* gate and up clamped, of every MLP (MiniMax-M3) */
     bool masked;               /* sdpa is given the causal mask (Falcon) */
     bool transposed_weights;   /* products with a view of the weight, whose cast autocast does not keep (Falcon) */
+    bool wide_bias;            /* scores plus an fp32 bias, then masked (MPT) */
+    bool named_scores;         /* scaled by their product, which keeps a name (BLOOM) */
     bool shifted_scores;       /* less the greatest, softmax in their own type (MiMo) */
     bool wide_scores;          /* of queries and keys in fp32 (GPT-Neo) */
 } style;
