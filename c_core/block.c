@@ -13,7 +13,7 @@ static const style STYLES[] = {
     {.type = "vaultgemma", .norm = NORM_GEMMA, .scaled_embedding = true, .capped_scores = true},
     {.type = "gemma3", .norm = NORM_GEMMA, .scaled_embedding = true, .two_tables = true},
     {.type = "gemma3n", GEMMA_4},
-    {.type = "gemma4", GEMMA_4},
+    {.type = "gemma4", GEMMA_4, .layer_scalar = true},
     {.type = "recurrent_gemma", .norm = NORM_GEMMA, .scaled_embedding = true, .turn = TURN_JOINED},
     {.type = "minimax_m3_vl", .norm = NORM_GEMMA, .turn = TURN_JOINED, .clamped = true},
     {.type = "minimax_m2", .turn = TURN_JOINED},
@@ -1065,6 +1065,10 @@ void vram_block_layer(const vram_pass *pass, int kind, bool input_gradient, vram
     vram_cell weights = VRAM_NO_CELL, x = vram_tape_input(t, b.stream, vram_stream_width(pass), VRAM_WHAT_HIDDEN_STATES, input_gradient);
     if (pass->outputs_held) t->cell[x].last_use = -1;
     vram_cell y = b.layer->parallel ? parallel_blocks(&b, x, &weights) : serial_blocks(&b, x, &weights);
+    if (b.style.layer_scalar) {
+        y = vram_op_slice(t, y, t->cell[y].shape, VRAM_WHAT_HIDDEN_STATES);
+        t->op[t->ops - 1].others = 1;
+    }
     vram_tape_hold(t, weights);
     finish(&b, y);
 }

@@ -28,6 +28,7 @@ typedef struct {
     bool wide_logits;          /* in fp32, not for the loss alone */
     bool windows_turn;         /* layers that see everything have no rotary positions, where there are windows */
     bool value_norm;           /* without a weight (Gemma 3n, 4) */
+    bool layer_scalar;         /* a number that a layer's output is multiplied by in place (Gemma 4) */
     bool sub_norms;            /* before attention's and the MLP's last product (BitNet) */
     bool two_norms;            /* parallel blocks with a norm each (GPT-NeoX) */
     bool unnamed_norm;         /* an RMS norm in one expression: its parts have no names */

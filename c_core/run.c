@@ -173,7 +173,7 @@ void vram_run_forget(const vram_tape *t, vram_run *r)
 int vram_run_last_saving(const vram_tape *t)
 {
     int last = t->ops - 1;
-    while (last >= 0 && t->op[last].saves == 0) last--;
+    while (last >= 0 && t->op[last].saves == 0 && t->op[last].others == 0) last--;
     return last;
 }
 
