@@ -52,7 +52,7 @@ static const style STYLES[] = {
     {.type = "glm4", .turn = TURN_JOINED},
     {.type = "glm4_moe", .turn = TURN_JOINED},
     {.type = "bamba", .turn = TURN_JOINED},
-    {.type = "persimmon", .turn = TURN_JOINED},
+    {.type = "persimmon", .turn = TURN_JOINED, .act = ACT_RELU_SQUARED},
     {.type = "stablelm", .turn = TURN_JOINED},
     {.type = "phi3", .turn = TURN_JOINED, .act_second = true},
     {.type = "falcon_h1", .scaled_state = true, .scaled_embedding = true, .scaled_logits = true},
@@ -64,9 +64,9 @@ static const style STYLES[] = {
     {.type = "codegen", .act = ACT_NEW_GELU, .turn = TURN_JOINED, .qkv = QKV_COPIED},
     {.type = "gpt2", .narrow_softmax = true, .act = ACT_NEW_GELU, .qkv = QKV_SPLIT},
     {.type = "falcon", .qkv = QKV_COPIED, .masked = true, .transposed_weights = true},
-    {.type = "mpt", .wide_bias = true},
-    {.type = "bloom", .named_scores = true},
-    {.type = "gpt_neo", .act = ACT_NEW_GELU, .wide_scores = true},
+    {.type = "mpt", .returns_weights = true, .wide_bias = true},
+    {.type = "bloom", .returns_weights = true, .named_scores = true},
+    {.type = "gpt_neo", .returns_weights = true, .act = ACT_NEW_GELU, .wide_scores = true},
     {.type = "openai-gpt", .act = ACT_NEW_GELU, .qkv = QKV_SPLIT, .narrow_softmax = true},
     {.type = "gpt_neox", .qkv = QKV_CHUNKED, .turn = TURN_JOINED, .two_norms = true},
     {.type = "mamba", .wide_logits = true},
@@ -772,7 +772,7 @@ static vram_cell router(const block *b, vram_cell x)
     vram_cell in = wide_router ? vram_op_cast(t, x, 4, VRAM_WHAT_ROUTER_WEIGHTS) : x;
     vram_cell logits = linear(b, in, name, (double)f->experts, (double)b->pass->model->hidden, wide(b, VRAM_SYMBOL_EXPERTS, (double)f->experts), VRAM_WHAT_ROUTER_WEIGHTS);
     if (b->style.clamped_experts) return vram_op_softmax(t, vram_op_gather(t, logits, wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_ROUTER_WEIGHTS);
-    static const char *const softmaxes[] = {"deepseek_v2", "hunyuan_v1_moe", "longcat_flash", NULL};
+    static const char *const softmaxes[] = {"deepseek_v2", "hunyuan_v1_moe", "hy_v3", "longcat_flash", NULL};
     bool sigmoid = wide_router && !vram_model_is(b->pass->model, softmaxes); /* in the type that autocast has computed the logits in */
     vram_cell all = sigmoid ? vram_op_unary(t, logits, false, true, 0, VRAM_WHAT_ROUTER_WEIGHTS) : vram_op_softmax(t, vram_op_cast(t, logits, 4, VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_cell top = vram_op_gather(t, all, wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS);
@@ -1070,6 +1070,11 @@ void vram_block_layer(const vram_pass *pass, int kind, bool input_gradient, vram
         t->op[t->ops - 1].others = 1;
     }
     vram_tape_hold(t, weights);
+    if (weights >= 0 && b.style.returns_weights) {
+        t->returned = vram_tape_outside(t, t->cell[weights].shape, vram_width(t, weights), VRAM_WHAT_ATTENTION_PROBABILITIES);
+        t->cell[t->returned].outside = false;
+        t->cell[t->returned].last_use = -1;
+    }
     finish(&b, y);
 }
 

@@ -38,7 +38,7 @@ static vram_cell convolved(const block *b, vram_cell x, double channels)
     vram_size longer = SIZE(b, {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch}, {VRAM_SYMBOL_SEQUENCE, b->pass->tokens + kernel - 1}, {VRAM_SYMBOL_WIDTH, channels});
     vram_cell weight = vram_part_vector(b, channels * kernel), bias = b->layer->state.conv_bias ? vram_part_vector(b, channels) : VRAM_NO_CELL;
     vram_cell y = vram_op_convolution(b->t, x, weight, bias, longer, MADE);
-    return vram_op_slice(b->t, y, vram_part_wide(b, VRAM_SYMBOL_WIDTH, channels), MADE);
+    return vram_op_cast(b->t, vram_op_slice(b->t, y, vram_part_wide(b, VRAM_SYMBOL_WIDTH, channels), MADE), vram_width(b->t, x), MADE);
 }
 
 /* An einsum: operands that do not lie as the product wants them are copied */
@@ -147,7 +147,7 @@ static vram_cell mamba2(const block *b, vram_cell x)
     vram_size inside[3] = {part[0], vram_part_wide(b, VRAM_SYMBOL_STATE, keys), vram_part_wide(b, VRAM_SYMBOL_STATE, keys)};
     vram_cell in = b->style.scaled_state ? vram_op_constant(t, x, 0, MADE) : x, of[3], xBC[3], final = VRAM_NO_CELL, y;
     vram_cell projected = vram_part_linear(b, in, or_else(n->state_in, "in_proj"), rows, h, vram_part_wide(b, VRAM_SYMBOL_WIDTH, rows), MADE);
-    if (b->style.scaled_state) projected = vram_op_constant(t, projected, 0, MADE);
+    if (b->style.scaled_state) projected = vram_op_constant(t, projected, b->pass->plain_width, MADE);
     vram_op_split(t, projected, 3, part, of); /* gate; x, B, C; dt */
     if (b->pass->tokens <= 1) y = mamba2_update(b, of[0]);
     else {
@@ -233,6 +233,7 @@ static vram_cell delta_rule(const block *b, const vram_cell qkv[3], vram_cell de
     vram_cell decayed = vram_op_mul_rows(t, k_beta, vram_op_unary(t, sums, false, true, 0, DECAYS), MADE);
     vram_cell fresh = vram_op_solve(t, system, v_beta, MADE), kept = vram_op_solve(t, system, decayed, MADE);
     vram_chunk_sizes sizes = scan_sizes(b, &d);
+    sizes.casts = t->autocast;
     vram_cell state = vram_op_constant(t, vram_tape_outside(t, sizes.state, 4, STATES), 4, STATES), core = vram_op_constant(t, vram_tape_outside(t, d.values, 4, MADE), 4, MADE);
     query = vram_op_mul_rows(t, query, vram_op_unary(t, sums, false, true, 0, DECAYS), MADE);
     key = vram_op_mul_rows(t, key, vram_op_unary(t, vram_op_unary(t, sums, false, false, 0, DECAYS), false, true, 0, DECAYS), MADE);

@@ -13,36 +13,34 @@ typedef enum { TURN_WHOLE, TURN_JOINED, TURN_HALVES, TURN_COMPLEX } turn_style; 
 
 typedef struct {
     const char *type;
-    norm_style norm;
-    act_style act;
-    qkv_style qkv;
-    turn_style turn;
-    bool act_second;           /* up * act(gate), not act(gate) * up */
-    bool scaled_embedding, scaled_residual, scaled_logits, scaled_query, scaled_state, capped_scores;
-    bool narrow_softmax;       /* of the scores as they are, not in fp32 */
-    bool two_tables;           /* windowed layers rotate by a table of their own */
-    bool written_norm;         /* LayerNorm operation by operation (Cohere) */
-    bool wide_rotary;          /* in fp32 (Cohere) */
-    bool wide_halves;          /* the same, but for the turned halves, which are made before (ERNIE) */
-    bool wide_norm;            /* LayerNorm in fp32 (OLMo) */
-    bool wide_logits;          /* in fp32, not for the loss alone */
-    bool windows_turn;         /* layers that see everything have no rotary positions, where there are windows */
-    bool value_norm;           /* without a weight (Gemma 3n, 4) */
-    bool layer_scalar;         /* a number that a layer's output is multiplied by in place (Gemma 4) */
-    bool sub_norms;            /* before attention's and the MLP's last product (BitNet) */
-    bool two_norms;            /* parallel blocks with a norm each (GPT-NeoX) */
-    bool unnamed_norm;         /* an RMS norm in one expression: its parts have no names */
-    bool norm_after_turn;      /* of queries and keys */
-    bool embedding_norm;       /* over the embeddings, too */
-    bool every_expert;         /* computes every token, scaled by its share (Llama 4) */
-    bool clamped_experts;      /* gate and up interleaved and clamped, with a bias for each expert (gpt-oss) */
-    bool clamped;              /* gate and up clamped, of every MLP (MiniMax-M3) */
-    bool masked;               /* sdpa is given the causal mask (Falcon) */
-    bool transposed_weights;   /* products with a view of the weight, whose cast autocast does not keep (Falcon) */
-    bool wide_bias;            /* scores plus an fp32 bias, then masked (MPT) */
-    bool named_scores;         /* scaled by their product, which keeps a name (BLOOM) */
-    bool shifted_scores;       /* less the greatest, softmax in their own type (MiMo) */
-    bool wide_scores;          /* of queries and keys in fp32 (GPT-Neo) */
+    unsigned char norm, act, qkv, turn; /* norm_style, act_style, .. */
+    bool act_second : 1;       /* up * act(gate), not act(gate) * up */
+    bool scaled_embedding : 1, scaled_residual : 1, scaled_logits : 1, scaled_query : 1, scaled_state : 1, capped_scores : 1;
+    bool narrow_softmax : 1;   /* of the scores as they are, not in fp32 */
+    bool two_tables : 1;       /* windowed layers rotate by a table of their own */
+    bool written_norm : 1;     /* LayerNorm operation by operation (Cohere) */
+    bool wide_rotary : 1;      /* in fp32 (Cohere) */
+    bool wide_halves : 1;      /* the same, but for the turned halves, which are made before (ERNIE) */
+    bool wide_norm : 1;        /* LayerNorm in fp32 (OLMo) */
+    bool wide_logits : 1;      /* in fp32, not for the loss alone */
+    bool windows_turn : 1;     /* layers that see everything have no rotary positions, where there are windows */
+    bool value_norm : 1;       /* without a weight (Gemma 3n, 4) */
+    bool layer_scalar : 1;     /* a number that a layer's output is multiplied by in place (Gemma 4) */
+    bool sub_norms : 1;        /* before attention's and the MLP's last product (BitNet) */
+    bool two_norms : 1;        /* parallel blocks with a norm each (GPT-NeoX) */
+    bool unnamed_norm : 1;     /* an RMS norm in one expression: its parts have no names */
+    bool norm_after_turn : 1;  /* of queries and keys */
+    bool embedding_norm : 1;   /* over the embeddings, too */
+    bool every_expert : 1;     /* computes every token, scaled by its share (Llama 4) */
+    bool clamped_experts : 1;  /* gate and up interleaved and clamped, with a bias for each expert (gpt-oss) */
+    bool clamped : 1;          /* gate and up clamped, of every MLP (MiniMax-M3) */
+    bool masked : 1;           /* sdpa is given the causal mask (Falcon) */
+    bool transposed_weights : 1;   /* products with a view of the weight, whose cast autocast does not keep (Falcon) */
+    bool wide_bias : 1;        /* scores plus an fp32 bias, then masked (MPT) */
+    bool returns_weights : 1;  /* of attention, which the caller has until the next layer is over */
+    bool named_scores : 1;     /* scaled by their product, which keeps a name (BLOOM) */
+    bool shifted_scores : 1;   /* less the greatest, softmax in their own type (MiMo) */
+    bool wide_scores : 1;      /* of queries and keys in fp32 (GPT-Neo) */
 } style;
 
 typedef struct {

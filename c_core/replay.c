@@ -116,8 +116,10 @@ static void run_checkpointed(walker *w, piece *p)
     p->input = t->cell[t->input].block;
     vram_run_hold(t, r, t->input);
     r->spares = w->spares;
+    if (t->returned >= 0) vram_run_hold(t, r, t->returned);
     vram_run_forward(t, r, 0, t->ops, false);
     note_peak(w, p, FORWARD);
+    if (t->returned >= 0) vram_run_release(t, r, t->returned);
     if (w->offloads) vram_run_release(t, r, t->input); /* to host memory */
     vram_cell base = t->cell[t->output].base;
     p->kept = live_without(w, base, w->sets.kept);

@@ -21,7 +21,7 @@ void vram_tape_clear(vram_tape *t, bool autocast, double workspace)
     t->shapes = t->cells = t->ops = t->steps = 0;
     t->full = t->named = false;
     t->mark = t->leave = -1;
-    t->input = t->output = VRAM_NO_CELL;
+    t->input = t->output = t->returned = VRAM_NO_CELL;
 }
 
 static bool same_factors(const vram_tape_shape *shape, int factors, const vram_factor factor[])
@@ -907,12 +907,17 @@ vram_cell vram_op_solve(vram_tape *t, vram_cell matrix, vram_cell right, vram_wh
     return y;
 }
 
+static void save_turns(vram_tape *t, vram_tape_op *op, vram_size size, int width, vram_what what)
+{
+    vram_cell c = cell(t, size, width, what);
+    step(t, VRAM_STEP_MAKE_SAVED, 0, c);
+    save_output(t, op, c);
+}
+
 vram_cell vram_op_keeping(vram_tape *t, vram_cell x, vram_size kept, vram_what what)
 {
     vram_tape_op *op = begin1(t, x);
-    vram_cell copies = cell(t, kept, 4, what);
-    step(t, VRAM_STEP_MAKE_SAVED, 0, copies);
-    save_output(t, op, copies);
+    save_turns(t, op, kept, 4, what);
     vram_cell y = output_view(t, op, x, t->cell[x].shape, what);
     backward(t, op);
     if (op->grad) give(t, 0, make_gradient(t, x, vram_width(t, x)));
@@ -925,24 +930,21 @@ vram_cell vram_op_keeping(vram_tape *t, vram_cell x, vram_size kept, vram_what w
 vram_cell vram_op_chunk_scan(vram_tape *t, vram_cell core, vram_cell state, int ins, const vram_cell in[], const vram_chunk_sizes *sizes, vram_what what)
 {
     vram_tape_op *op = begin(t, ins, in);
-    for (int i = 1; i < ins; i++) save(t, op, in[i]);
+    for (int i = 1; i < ins; i++) {
+        if (!sizes->casts) save(t, op, in[i]);
+        else save_turns(t, op, t->cell[in[i]].shape, 2, what);
+    }
+    if (sizes->casts) save_turns(t, op, sizes->states, 4, what); /* two of 16 bit */
     vram_tape_hold(t, state);
     vram_tape_hold(t, core);
-    vram_cell states = cell(t, sizes->states, 4, what), parts = cell(t, sizes->parts, sizes->parts_width, what);
-    step(t, VRAM_STEP_MAKE_SAVED, 0, states);
-    step(t, VRAM_STEP_MAKE_SAVED, 0, parts);
-    for (int i = 0; i < sizes->saves; i++) {
-        vram_cell kept = cell(t, sizes->save[i], 4, what);
-        step(t, VRAM_STEP_MAKE_SAVED, 0, kept);
-        save_output(t, op, kept);
-    }
+    save_turns(t, op, sizes->states, 4, what);
+    save_turns(t, op, sizes->parts, sizes->parts_width, what);
+    for (int i = 0; i < sizes->saves; i++) save_turns(t, op, sizes->save[i], 4, what);
     vram_cell turn[6];
     int temporaries = sizes->pairs ? 6 : 5;
     for (int i = 0; i < temporaries; i++) make(t, turn[i] = cell(t, i < 2 ? sizes->part : i < 5 ? sizes->state : sizes->wide, 4, what));
     workspace(t, t->workspace);
     for (int i = temporaries - 1; i >= 0; i--) drop(t, turn[i]);
-    save_output(t, op, states);
-    save_output(t, op, parts);
     vram_cell y = output_view(t, op, core, t->cell[core].shape, what);
     backward(t, op);
     if (op->grad) {

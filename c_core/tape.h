@@ -11,7 +11,7 @@
 #include "core.h"
 
 enum {
-    VRAM_TAPE_CELLS = 1536, VRAM_TAPE_OPS = 640, VRAM_TAPE_STEPS = 3072, VRAM_TAPE_SHAPES = 256, VRAM_TAPE_INS = 6, VRAM_TAPE_OUTS = 4, VRAM_TAPE_SAVES = 8,
+    VRAM_TAPE_CELLS = 1536, VRAM_TAPE_OPS = 640, VRAM_TAPE_STEPS = 3072, VRAM_TAPE_SHAPES = 256, VRAM_TAPE_INS = 6, VRAM_TAPE_OUTS = 4, VRAM_TAPE_SAVES = 12,
     VRAM_TAPE_WORDS = VRAM_TAPE_CELLS / 64
 };
 
@@ -76,6 +76,7 @@ typedef struct {
     double workspace, biased_workspace; /* of a matrix product (cuBLAS, cuBLASLt) */
     vram_cell input, output;  /* of the piece */
     bool named;               /* the output has a name of the caller's, too: the embeddings while the layers run */
+    vram_cell returned;       /* what the caller has of the layer before until this one is over; VRAM_NO_CELL: nothing */
     int mark;                 /* op at which the loss begins; ops: nowhere */
     int leave;                /* op before which autocast is left, and its cache with it; -1: when the pass is over */
     int shapes, cells, ops, steps;
@@ -152,7 +153,7 @@ void vram_op_cross_entropy_compiled(vram_tape *t, vram_cell logits, vram_cell la
 vram_cell vram_op_convolution(vram_tape *t, vram_cell x, vram_cell weight, vram_cell bias, vram_size out, vram_what what);
 vram_cell vram_op_solve(vram_tape *t, vram_cell matrix, vram_cell right, vram_what what);
 /* Of one turn and of all; saves: what autograd keeps besides, of all turns; wide: of one turn, where a pair of its tokens has a number for each channel */
-typedef struct { vram_size state, states, part, parts; int parts_width, saves; vram_size save[4]; bool pairs; vram_size wide; } vram_chunk_sizes;
+typedef struct { vram_size state, states, part, parts; int parts_width, saves; vram_size save[4]; bool pairs, casts; vram_size wide; } vram_chunk_sizes; /* casts: autocast keeps each product's inputs in 16 bit */
 vram_cell vram_op_keeping(vram_tape *t, vram_cell x, vram_size kept, vram_what what); /* written in place, of which autograd keeps so much */
 vram_cell vram_op_chunk_scan(vram_tape *t, vram_cell core, vram_cell state, int ins, const vram_cell in[], const vram_chunk_sizes *sizes, vram_what what);
 void vram_tape_mark(vram_tape *t);

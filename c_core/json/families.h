@@ -15,8 +15,7 @@ enum {
 };
 typedef struct {
     const char *keys; /* "" for what no key decides */
-    bool standard;    /* when the key is absent */
-    unsigned on;
+    unsigned standard : 1, on : 31; /* standard: when the key is absent */
 } family_switch;
 
 enum { FAMILY_SWITCHES = 6 };
@@ -105,9 +104,7 @@ typedef struct family {
     int hidden, width, layers, heads, kv_heads, head_dim, vocab, positions; /* class defaults; kv_heads 0: heads; head_dim 0: hidden / heads */
     unsigned is;
     const family_keys *keys;   /* other names of the sizes */
-    vram_norm_type norm;
-    int norms;
-    vram_qk_norm qk_norm;      /* when on */
+    unsigned char norm, norms, qk_norm, other, position; /* vram_norm_type; how many; vram_qk_norm, when on; of the layers that are not full attention; vram_position */
     family_switch switches[FAMILY_SWITCHES];
     const family_latent *latent;
     const family_experts *experts;
@@ -115,13 +112,11 @@ typedef struct family {
     family_pattern *pattern;   /* when the config has no list of layer types */
     const char *period_keys;   /* for the patterns that repeat */
     int period;
-    layer_type other;          /* of the layers that are not full attention */
     int window;                /* sliding_window when absent */
     family_rule *adjust;       /* what no field says about all layers */
     family_special *special;   /* what no field says about a layer */
     family_rule *side_paths;   /* tensors that no field says */
     int index_heads;           /* of the sparse-attention indexer */
-    vram_position position;
     float rotary_share;        /* 1/2, 1/4: of a head, when the key is absent; 0: all */
     int rotary_dim;            /* or so many numbers, by a key of its own; 0: no such key */
     const vram_names *names;   /* NULL: Llama's */
