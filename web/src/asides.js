@@ -58,7 +58,8 @@ export function makeAccuracy(root, accuracy, { isDefault, gpuName }) {
   const all = makeFold(['group', 'class', 'rows', 'median', 'p90', 'target']);
   const bad = makeFold(['group', 'case', 'estimate', 'measured', 'error']);
   bad.fold.classList.add('worst');
-  root.append(text, all.fold, bad.fold);
+  const names = el('p', { class: 'prose-note' });
+  root.append(text, all.fold, bad.fold, names);
   const far = (g) => (g.fits ? 1 - g.fits_right / g.fits : g.p90);
   const groups = (accuracy?.groups ?? []).filter((g) => typeof g.median === 'number' || g.fits).sort((a, b) => far(a) - far(b) || b.rows - a.rows);
   const worst = groups.filter((g) => g.worst).map((g) => ({ ...g.worst, id: g.id })).sort((a, b) => b.error - a.error);
@@ -83,6 +84,8 @@ export function makeAccuracy(root, accuracy, { isDefault, gpuName }) {
       if (said === saying) return;
       said = saying;
       setText(text, groups.length ? ui('accuracy_text', { cases: count(cases), groups: groups.length, close, within: percent(CLOSE), missed }) : ui('accuracy_none'));
+      setText(names, ui('accuracy_names'));
+      show(names, groups.length > 0);
       all.update(groups.length, ui('accuracy_all', { n: groups.length }));
       bad.update(worst.length, ui('accuracy_worst', { n: worst.length }));
       all.rows(groups, (g) => `${g.id}/${g.class}`, (g) => [

@@ -60,6 +60,14 @@ export const CLAIMS = [
   { id: 'batch_16', scenario: { model: seven, batch: 16, gpu: 'rtx-4090' } },
 ];
 
+// A gap does not part from the comma or full stop behind it.
+const withStops = (parts) => parts.flatMap((part, i) => {
+  const stop = (text) => /^[，。,.]/.exec(text)?.[0] ?? '';
+  if (typeof part === 'string') return part.slice(i ? stop(part).length : 0) || [];
+  const next = parts[i + 1];
+  return typeof next === 'string' && stop(next) ? [el('span', { class: 'gap-end' }, part, stop(next))] : [part];
+});
+
 const sumOf = (list) => list.reduce((sum, x) => sum + x.bytes, 0);
 const at = (tree, path) => path.split('.').reduce((t, k) => (isTree(t) ? t[k] : undefined), tree);
 
@@ -119,7 +127,7 @@ export function makeClaim(root, { presets, index, ask, linkOf, onPatch, onOpen }
     const s = now.report.scenario;
     if (sentence.dataset.words !== document.documentElement.dataset.words) {
       sentence.dataset.words = document.documentElement.dataset.words;
-      sentence.replaceChildren(...rich('ui', 'claim_sentence', { did: chosen(did), model: model.node, n: number, gpu: gpu.node, how: chosen(how), tokens, batch }));
+      sentence.replaceChildren(...withStops(rich('ui', 'claim_sentence', { did: chosen(did), model: model.node, n: number, gpu: gpu.node, how: chosen(how), tokens, batch })));
       for (const [id, node] of Object.entries(labels)) setText(node, ui(`claim_label_${id}`));
     }
     const given = s.model;
