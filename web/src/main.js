@@ -203,6 +203,7 @@ export async function start({ wasm, presets, accuracy }) {
   const quiz = makeQuiz($('quiz'), {
     presets, core, lists, say: (text) => setText($('status'), text),
     linkOf: (to) => linkOf([], { view: 'quiz', ...to }),
+    chapterLink: (n) => presetLink(presets.scenarios.find((s) => s.chapter === n).id),
     openLink: (scenario) => linkOf([{ preset: null, scenario }], { view: null }),
     onChange: (to) => { shown = { ...shown, ...to }; render(); write('push'); },
   });

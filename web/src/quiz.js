@@ -11,7 +11,7 @@ import { bytes, bytesFull, count, parameters } from './units.js';
 
 const MOST_LINES = 8; // of a working; the small ones are summed up
 
-export function makeQuiz(root, { presets, core, lists, linkOf, openLink, onChange, say }) {
+export function makeQuiz(root, { presets, core, lists, linkOf, openLink, chapterLink, onChange, say }) {
   const head = el('h1', { class: 'view-title' });
   const lead = el('p', { class: 'view-lead' });
   const strip = el('ol', { class: 'quiz-chapters' });
@@ -33,8 +33,10 @@ export function makeQuiz(root, { presets, core, lists, linkOf, openLink, onChang
   const asking = el('div', { class: 'quiz-asking' }, text, facts, form, problem, after);
   const score = el('h2', { class: 'claim-verdict', tabindex: '-1' });
   const again = el('button', { type: 'button', class: 'tool strong' });
+  const further = el('a', {});
+  const back = el('a', {});
   const share = el('p', { class: 'prose-note' });
-  const done = el('div', { class: 'quiz-done' }, score, el('p', { class: 'quiz-next' }, again), share);
+  const done = el('div', { class: 'quiz-done' }, score, el('p', { class: 'quiz-next' }, again, further, back), share);
   root.append(head, lead, strip, place, marks, asking, done);
 
   let key = null; // of the quiz that is under way
@@ -113,6 +115,14 @@ export function makeQuiz(root, { presets, core, lists, linkOf, openLink, onChang
     if (n >= LENGTH) {
       setText(score, ui('quiz_score', { right, of: LENGTH }));
       setText(again, ui('quiz_again'));
+      const c = now.chapter + 1;
+      show(further, CHAPTERS.includes(c));
+      if (CHAPTERS.includes(c)) {
+        setAttr(further, 'href', linkOf({ chapter: String(c), seed: freshSeedOf(c) }));
+        setText(further, ui('quiz_next_chapter', { n: c, name: word('chapter', String(c)) }));
+      }
+      setAttr(back, 'href', chapterLink(now.chapter));
+      setText(back, ui('quiz_to_chapter', { n: now.chapter }));
       setText(share, ui('quiz_share'));
       return;
     }
@@ -124,7 +134,7 @@ export function makeQuiz(root, { presets, core, lists, linkOf, openLink, onChang
     input.disabled = Boolean(given[n]);
     check.disabled = Boolean(given[n]);
     input.placeholder = ui('quiz_example', { n: q.count ? '4.2M' : `14 ${now.unit}` });
-    setText(problem, over ? ui('quiz_unread') : '');
+    setText(problem, over ? ui(q.count ? 'quiz_unread_count' : 'quiz_unread') : '');
     setAttr(input, 'aria-invalid', over ? 'true' : null);
     fillAfter();
   }
