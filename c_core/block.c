@@ -478,8 +478,9 @@ static vram_cell eager(const block *b, vram_cell q, vram_cell k, vram_cell v, vr
     vram_size scores = SIZE(b, {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch}, {VRAM_SYMBOL_HEADS, heads}, {VRAM_SYMBOL_SEQUENCE, s}, {VRAM_SYMBOL_KEYS, s});
     vram_size q_size = heads_wide(b, VRAM_SYMBOL_HEADS, heads, (double)a->head_dim), v_size = heads_wide(b, VRAM_SYMBOL_HEADS, heads, (double)a->v_head_dim);
     bool grouped = a->heads != a->kv_heads;
-    vram_cell keys = grouped ? vram_op_repeat(t, k, q_size, VRAM_WHAT_REPEATED_KEYS) : k;
-    vram_cell values = grouped ? vram_op_repeat(t, v, v_size, VRAM_WHAT_REPEATED_VALUES) : v;
+    bool copies = b->pass->batch > 1; /* a product of many sequences wants one view for all of them */
+    vram_cell keys = !grouped ? k : copies ? vram_op_repeat(t, k, q_size, VRAM_WHAT_REPEATED_KEYS) : repeat_heads(b, k, q_size, VRAM_WHAT_REPEATED_KEYS);
+    vram_cell values = !grouped ? v : copies ? vram_op_repeat(t, v, v_size, VRAM_WHAT_REPEATED_VALUES) : repeat_heads(b, v, v_size, VRAM_WHAT_REPEATED_VALUES);
     int narrow = vram_width(t, q);
     if (b->style.wide_scores) {
         q = vram_op_cast(t, q, 4, VRAM_WHAT_QUERY);

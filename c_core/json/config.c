@@ -207,10 +207,8 @@ static bool shared_flag(reader *r, const char *key, bool standard)
 static unsigned switches(reader *r)
 {
     unsigned on = 0;
-    for (int i = 0; i < FAMILY_SWITCHES; i++) {
-        const family_switch *s = &r->family->switches[i];
-        if (s->on && config_flag(r, s->keys, s->standard)) on |= s->on;
-    }
+    for (const family_switch *s = r->family->switches; s != NULL && s->keys != NULL; s++)
+        if (config_flag(r, s->keys, s->standard)) on |= s->on;
     return on;
 }
 

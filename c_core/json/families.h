@@ -18,8 +18,6 @@ typedef struct {
     unsigned standard : 1, on : 31; /* standard: when the key is absent */
 } family_switch;
 
-enum { FAMILY_SWITCHES = 6 };
-
 /* Traits of a family that need no number. */
 enum {
     IS_TIED = 1 << 0,            /* tie_word_embeddings when absent */
@@ -58,17 +56,17 @@ typedef enum { LAYER_FULL, LAYER_SLIDING, LAYER_CHUNKED, LAYER_STATE, LAYER_BOTH
 /* Defaults of the class, and which layers have experts. */
 typedef enum { SPARSE_ALL, SPARSE_AFTER_FIRST, SPARSE_STEP, SPARSE_INTERLEAVED, SPARSE_PERIOD, SPARSE_RANGE } sparse_rule;
 typedef struct {
-    int experts, per_token;
+    short experts, per_token;
     const char *width_keys;  /* of one expert; NULL: moe_intermediate_size; "": the MLP's own width */
-    int width;
-    int shared;          /* shared experts of that width, when their number is absent */
+    short width;
+    short shared;         /* shared experts of that width, when their number is absent */
     const char *shared_keys; /* or a key with the width of all of them */
-    int shared_width;
-    sparse_rule rule;
+    short shared_width;
+    unsigned char rule;      /* sparse_rule */
     const char *first_keys;  /* dense layers in front */
-    int first;
+    short first;
     const char *zero_keys;   /* experts without weights: rows of the router only */
-    int zero;
+    short zero;
 } family_experts;
 
 typedef struct { int q_rank, kv_rank, nope, rope, v; } family_latent;
@@ -101,11 +99,12 @@ typedef void family_special(reader *r, int64_t layer, vram_layer *made);
 
 typedef struct family {
     const char *type;
-    int hidden, width, layers, heads, kv_heads, head_dim, vocab, positions; /* class defaults; kv_heads 0: heads; head_dim 0: hidden / heads */
+    short hidden, width, layers, heads, kv_heads, head_dim;
+    int vocab, positions;      /* class defaults; kv_heads 0: heads; head_dim 0: hidden / heads */
     unsigned is;
     const family_keys *keys;   /* other names of the sizes */
     unsigned char norm, norms, qk_norm, other, position; /* vram_norm_type; how many; vram_qk_norm, when on; of the layers that are not full attention; vram_position */
-    family_switch switches[FAMILY_SWITCHES];
+    const family_switch *switches; /* the last has no keys; NULL: none */
     const family_latent *latent;
     const family_experts *experts;
     family_state *state;
