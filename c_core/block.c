@@ -25,13 +25,13 @@ static const style STYLES[] = {
     {.type = "olmo_hybrid", .norm = NORM_OLMO},
     {.type = "flex_olmo", .norm = NORM_OLMO},
     {.type = "gpt_oss", .norm = NORM_OLMO, .turn = TURN_HALVES, .clamped_experts = true},
-    {.type = "llama4", .turn = TURN_COMPLEX, .unnamed_norm = true, .norm_after_turn = true, .every_expert = true, .act_second = true, .windows_turn = true},
+    {.type = "llama4", .narrow_softmax = true, .turn = TURN_COMPLEX, .unnamed_norm = true, .norm_after_turn = true, .every_expert = true, .act_second = true, .windows_turn = true},
     {.type = "nanochat", .act = ACT_RELU_SQUARED, .unnamed_norm = true, .norm_after_turn = true, .embedding_norm = true},
     {.type = "hunyuan_v1_moe", .norm_after_turn = true},
     {.type = "hunyuan_v1_dense", .norm_after_turn = true},
     {.type = "jais2", .act = ACT_RELU_SQUARED},
     {.type = "arcee", .act = ACT_RELU_SQUARED},
-    {.type = "nemotron", .act = ACT_RELU_SQUARED, .turn = TURN_JOINED},
+    {.type = "nemotron", .narrow_norm = true, .act = ACT_RELU_SQUARED, .turn = TURN_JOINED},
     {.type = "nemotron_h", .act = ACT_RELU_SQUARED, .norm = NORM_HELIUM, .wide_logits = true},
     {.type = "bitnet", .act = ACT_RELU_SQUARED, .sub_norms = true},
     {.type = "apertus", .act = ACT_XIELU},
@@ -60,10 +60,10 @@ static const style STYLES[] = {
     {.type = "qwen3_5", .norm = NORM_GEMMA, .turn = TURN_JOINED},
     {.type = "qwen3_5_moe", .norm = NORM_GEMMA, .turn = TURN_JOINED},
     {.type = "phi", .act = ACT_NEW_GELU, .turn = TURN_JOINED},
-    {.type = "gptj", .act = ACT_NEW_GELU, .turn = TURN_JOINED},
-    {.type = "codegen", .act = ACT_NEW_GELU, .turn = TURN_JOINED, .qkv = QKV_COPIED},
+    {.type = "gptj", .wide_scores = true, .act = ACT_NEW_GELU, .turn = TURN_JOINED},
+    {.type = "codegen", .wide_scores = true, .act = ACT_NEW_GELU, .turn = TURN_JOINED, .qkv = QKV_COPIED},
     {.type = "gpt2", .narrow_softmax = true, .act = ACT_NEW_GELU, .qkv = QKV_SPLIT},
-    {.type = "falcon", .qkv = QKV_COPIED, .masked = true, .transposed_weights = true},
+    {.type = "falcon", .narrow_softmax = true, .named_scores = true, .qkv = QKV_COPIED, .masked = true, .transposed_weights = true},
     {.type = "mpt", .returns_weights = true, .wide_bias = true},
     {.type = "bloom", .returns_weights = true, .named_scores = true},
     {.type = "gpt_neo", .returns_weights = true, .act = ACT_NEW_GELU, .wide_scores = true},
@@ -92,8 +92,18 @@ static bool eager_attention(const vram_pass *pass)
     return asked == VRAM_ATTENTION_EAGER || (asked == VRAM_ATTENTION_SDPA && vram_model_is(pass->model, types));
 }
 
-static vram_size wide(const block *b, vram_symbol symbol, double width) { return SIZE(b, ROWS(b), {symbol, width}); }
-static vram_size heads_wide(const block *b, vram_symbol symbol, double heads, double head_dim) { return SIZE(b, ROWS(b), {symbol, heads}, {VRAM_SYMBOL_HEAD_DIM, head_dim}); }
+vram_size vram_part_size(const block *b, int factors, vram_symbol a, double x, vram_symbol c, double y, vram_symbol d, double z, vram_symbol e, double w)
+{
+    return vram_tape_size(b->t, factors, (const vram_factor[]){{a, x}, {c, y}, {d, z}, {e, w}});
+}
+
+vram_size vram_part_rows(const block *b, int factors, vram_symbol a, double x, vram_symbol c, double y)
+{
+    return vram_part_size(b, factors, VRAM_SYMBOL_MICRO_BATCH, b->pass->batch, VRAM_SYMBOL_SEQUENCE, b->pass->tokens, a, x, c, y);
+}
+
+static vram_size wide(const block *b, vram_symbol symbol, double width) { return ROWS_BY(b, symbol, width); }
+static vram_size heads_wide(const block *b, vram_symbol symbol, double heads, double head_dim) { return ROWS_BY_2(b, symbol, heads, VRAM_SYMBOL_HEAD_DIM, head_dim); }
 
 static void begin(const vram_pass *pass, vram_tape *t, int kind, block *b)
 {
@@ -104,13 +114,13 @@ static void begin(const vram_pass *pass, vram_tape *t, int kind, block *b)
     *b = (block){.pass = pass, .t = t, .kind = kind, .layer = kind < 0 ? NULL : &pass->model->kind[kind], .style = style_of(pass->model)};
     t->keeps_casts = kind < 0 || !b->style.transposed_weights;
     b->hidden = b->stream = wide(b, VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden);
-    b->rows = b->stream_rows = SIZE(b, ROWS(b));
+    b->rows = b->stream_rows = ROWS_OF(b);
     if (s->parallel.tensor <= 1) return;
     if (kind >= 0) b->layer = vram_rank_layer(s, b->layer, &b->divided);
     if (!s->parallel.sequence) return;
     vram_factor batch = {VRAM_SYMBOL_MICRO_BATCH, pass->batch}, part = {VRAM_SYMBOL_SEQUENCE, vram_stream_tokens(pass)};
-    b->stream = SIZE(b, batch, part, {VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden});
-    b->stream_rows = SIZE(b, batch, part);
+    b->stream = SIZE_3(b, batch.symbol, batch.value, part.symbol, part.value, VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden);
+    b->stream_rows = SIZE_2(b, batch.symbol, batch.value, part.symbol, part.value);
 }
 
 /* Sequence parallelism: what stands between the blocks has its tokens divided over the ranks. A block gathers them and keeps what it has
@@ -131,7 +141,7 @@ static void finish(block *b, vram_cell y)
 /* A base model's weight that is no linear layer's: trained, or frozen under LoRA */
 static vram_cell vector(const block *b, double length)
 {
-    return vram_tape_parameter(b->t, SIZE(b, {VRAM_SYMBOL_WIDTH, length}), b->pass->plain_width, !b->pass->lora && b->pass->gradients);
+    return vram_tape_parameter(b->t, SIZE_1(b, VRAM_SYMBOL_WIDTH, length), b->pass->plain_width, !b->pass->lora && b->pass->gradients);
 }
 
 /* ---------------------------------------------------------------------------------------------------------------- norms -- */
@@ -209,7 +219,11 @@ static vram_cell norm_of(const block *b, vram_cell x, vram_size rows, double wid
     bool layer = type == VRAM_NORM_LAYER || type == VRAM_NORM_LAYER_BIAS || type == VRAM_NORM_LAYER_BARE;
     if (!layer) return rms_norm(b, x, rows, width, type != VRAM_NORM_RMS_BARE);
     vram_cell weight = type == VRAM_NORM_LAYER_BARE ? VRAM_NO_CELL : vector(b, width), bias = type == VRAM_NORM_LAYER_BIAS ? vector(b, width) : VRAM_NO_CELL;
-    vram_cell in = b->style.wide_norm ? vram_op_cast(b->t, x, 4, VRAM_WHAT_NORM_INPUT) : x, y = vram_op_layer_norm(b->t, in, weight, bias, rows, VRAM_WHAT_NORM_OUTPUT);
+    bool narrow = b->style.narrow_norm && b->t->autocast;
+    vram_cell in = b->style.wide_norm || narrow ? vram_op_cast(b->t, x, narrow ? 2 : 4, VRAM_WHAT_NORM_INPUT) : x;
+    b->t->autocast &= !narrow;
+    vram_cell y = vram_op_layer_norm(b->t, in, weight, bias, rows, VRAM_WHAT_NORM_OUTPUT);
+    b->t->autocast |= narrow;
     return b->style.wide_norm ? vram_op_cast(b->t, y, vram_width(b->t, x), VRAM_WHAT_NORM_OUTPUT) : y;
 }
 
@@ -234,7 +248,7 @@ static double adapter_rank(const block *b, const char *name)
 
 static vram_cell matrix(const block *b, double rows, double columns, int width, bool trained)
 {
-    return vram_tape_parameter(b->t, SIZE(b, {VRAM_SYMBOL_WIDTH, rows}, {VRAM_SYMBOL_WIDTH, columns}), width, trained && b->pass->gradients);
+    return vram_tape_parameter(b->t, SIZE_2(b, VRAM_SYMBOL_WIDTH, rows, VRAM_SYMBOL_WIDTH, columns), width, trained && b->pass->gradients);
 }
 
 /* What a linear layer needs to know: its name in the family, output and input features */
@@ -278,14 +292,14 @@ static void dora_norm(const block *b, const layer_shape *l, double rank, vram_ce
 {
     vram_tape *t = b->t;
     int width = (int)vram_format_bytes(b->pass->scenario->lora.dtype);
-    vram_size square = SIZE(b, {VRAM_SYMBOL_WIDTH, l->columns}, {VRAM_SYMBOL_COPIES, 1}, {VRAM_SYMBOL_WIDTH, l->columns});
-    vram_size low = SIZE(b, {VRAM_SYMBOL_WIDTH, l->columns}, {VRAM_SYMBOL_RANK, rank}), whole = SIZE(b, {VRAM_SYMBOL_WIDTH, l->columns}, {VRAM_SYMBOL_WIDTH, l->rows});
+    vram_size square = SIZE_3(b, VRAM_SYMBOL_WIDTH, l->columns, VRAM_SYMBOL_COPIES, 1, VRAM_SYMBOL_WIDTH, l->columns);
+    vram_size low = SIZE_2(b, VRAM_SYMBOL_WIDTH, l->columns, VRAM_SYMBOL_RANK, rank), whole = SIZE_2(b, VRAM_SYMBOL_WIDTH, l->columns, VRAM_SYMBOL_WIDTH, l->rows);
     names[0] = vram_op_constant(t, vram_tape_outside(t, square, width, VRAM_WHAT_DORA_WEIGHT), width, VRAM_WHAT_DORA_WEIGHT);
     names[1] = vram_op_linear(t, names[0], matrix(b, rank, l->columns, width, false), VRAM_NO_CELL, low, VRAM_WHAT_LORA_DOWN);
     names[2] = vram_op_cast(t, vram_op_linear(t, names[1], matrix(b, l->rows, rank, width, false), VRAM_NO_CELL, whole, VRAM_WHAT_DORA_WEIGHT), width, VRAM_WHAT_DORA_WEIGHT);
     names[3] = whole_weight(b, l, width);
     vram_cell sum = vram_op_add(t, names[3], vram_op_constant(t, names[2], 0, VRAM_WHAT_DORA_WEIGHT), VRAM_WHAT_DORA_WEIGHT);
-    vram_op_mean(t, sum, SIZE(b, {VRAM_SYMBOL_WIDTH, l->rows}));
+    vram_op_mean(t, sum, SIZE_1(b, VRAM_SYMBOL_WIDTH, l->rows));
 }
 
 /* peft's DoraLinearLayer: result + (m - 1) base + m B(A(x)) scaling, m = magnitude / norm; with dropout the base runs again on what is left of x */
@@ -297,7 +311,7 @@ static vram_cell adapted_dora(const block *b, vram_cell x, vram_cell result, con
     vram_cell in = vram_op_cast(t, x, width, VRAM_WHAT_LORA_INPUT), names[4];
     vram_cell left = vram_op_dropout(t, in, b->pass->gradients ? s->lora.dropout : 0, VRAM_WHAT_LORA_INPUT);
     dora_norm(b, l, rank, names);
-    vram_cell magnitude = vram_op_constant(t, vram_tape_parameter(t, SIZE(b, {VRAM_SYMBOL_WIDTH, l->rows}), width, b->pass->gradients), 0, VRAM_WHAT_DORA_WEIGHT);
+    vram_cell magnitude = vram_op_constant(t, vram_tape_parameter(t, SIZE_1(b, VRAM_SYMBOL_WIDTH, l->rows), width, b->pass->gradients), 0, VRAM_WHAT_DORA_WEIGHT);
     vram_cell down = vram_op_linear(t, left, matrix(b, rank, l->columns, width, true), VRAM_NO_CELL, wide(b, VRAM_SYMBOL_RANK, rank), VRAM_WHAT_LORA_DOWN);
     vram_cell up = vram_op_linear(t, down, matrix(b, l->rows, rank, width, true), VRAM_NO_CELL, l->out, VRAM_WHAT_LORA_UP);
     vram_cell base = left == in ? result : vram_op_linear(t, left, names[3], VRAM_NO_CELL, l->out, VRAM_WHAT_DORA_BASE);
@@ -323,7 +337,7 @@ static vram_cell linear_4bit(const block *b, vram_cell x, const layer_shape *l, 
 {
     vram_tape *t = b->t;
     vram_cell in = vram_op_cast(t, x, 2, VRAM_WHAT_AUTOCAST_INPUT);
-    vram_size weight = SIZE(b, {VRAM_SYMBOL_WIDTH, l->rows}, {VRAM_SYMBOL_WIDTH, l->columns});
+    vram_size weight = SIZE_2(b, VRAM_SYMBOL_WIDTH, l->rows, VRAM_SYMBOL_WIDTH, l->columns);
     vram_cell y = vram_op_cast(t, vram_op_linear_4bit(t, in, weight, b->pass->scenario->weights == VRAM_FORMAT_NF4_DQ, row_of(b, l->name, true, false) != NULL, l->out, l->what), vram_width(t, x), l->what);
     return with_adapter(b, x, y, l, rank);
 }
@@ -393,12 +407,12 @@ static vram_flash_sizes attention_sizes(const block *b, double align)
     vram_factor batch = {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch}, a_heads = {VRAM_SYMBOL_HEADS, heads}, rows = {VRAM_SYMBOL_SEQUENCE, vram_round_up(s, align)};
     vram_flash_sizes sizes = {.grouped = a->heads != a->kv_heads};
     sizes.out = heads_wide(b, VRAM_SYMBOL_HEADS, heads, (double)a->v_head_dim);
-    sizes.statistics = SIZE(b, batch, {VRAM_SYMBOL_SEQUENCE, align > 32 ? s : vram_round_up(s, align)}, a_heads);
-    sizes.delta = SIZE(b, batch, rows, a_heads);
-    sizes.dq_sum = SIZE(b, batch, rows, a_heads, {VRAM_SYMBOL_HEAD_DIM, vram_round_up(d, 32)});
+    sizes.statistics = SIZE_3(b, batch.symbol, batch.value, VRAM_SYMBOL_SEQUENCE, align > 32 ? s : vram_round_up(s, align), a_heads.symbol, a_heads.value);
+    sizes.delta = SIZE_3(b, batch.symbol, batch.value, rows.symbol, rows.value, a_heads.symbol, a_heads.value);
+    sizes.dq_sum = SIZE_4(b, batch.symbol, batch.value, rows.symbol, rows.value, a_heads.symbol, a_heads.value, VRAM_SYMBOL_HEAD_DIM, vram_round_up(d, 32));
     sizes.dk_heads = heads_wide(b, VRAM_SYMBOL_HEADS, heads, d);
     sizes.dv_heads = sizes.out;
-    sizes.mask = SIZE(b, batch, {VRAM_SYMBOL_SEQUENCE, s}, {VRAM_SYMBOL_KEYS, s});
+    sizes.mask = SIZE_3(b, batch.symbol, batch.value, VRAM_SYMBOL_SEQUENCE, s, VRAM_SYMBOL_KEYS, s);
     return sizes;
 }
 
@@ -460,7 +474,7 @@ static vram_cell sunk_probabilities(const block *b, vram_cell sum)
 {
     vram_tape *t = b->t;
     double s = b->pass->tokens;
-    vram_size wider = SIZE(b, {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch}, {VRAM_SYMBOL_HEADS, (double)b->layer->attention.heads}, {VRAM_SYMBOL_SEQUENCE, s}, {VRAM_SYMBOL_KEYS, s + 1});
+    vram_size wider = SIZE_4(b, VRAM_SYMBOL_MICRO_BATCH, b->pass->batch, VRAM_SYMBOL_HEADS, (double)b->layer->attention.heads, VRAM_SYMBOL_SEQUENCE, s, VRAM_SYMBOL_KEYS, s + 1);
     bool sinks = b->layer->attention.sinks;
     vram_cell joined = sinks ? vram_op_join(t, sum, VRAM_NO_CELL, wider, VRAM_WHAT_ATTENTION_SCORES) : sum, less = vram_op_shift(t, joined, VRAM_WHAT_ATTENTION_SCORES);
     vram_cell all = vram_op_softmax(t, less, VRAM_WHAT_ATTENTION_PROBABILITIES), keys = sinks ? vram_op_slice(t, all, t->cell[sum].shape, VRAM_WHAT_ATTENTION_PROBABILITIES) : all;
@@ -475,7 +489,7 @@ static vram_cell eager(const block *b, vram_cell q, vram_cell k, vram_cell v, vr
     const vram_attention *a = &b->layer->attention;
     vram_tape *t = b->t;
     double heads = (double)a->heads, s = b->pass->tokens;
-    vram_size scores = SIZE(b, {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch}, {VRAM_SYMBOL_HEADS, heads}, {VRAM_SYMBOL_SEQUENCE, s}, {VRAM_SYMBOL_KEYS, s});
+    vram_size scores = SIZE_4(b, VRAM_SYMBOL_MICRO_BATCH, b->pass->batch, VRAM_SYMBOL_HEADS, heads, VRAM_SYMBOL_SEQUENCE, s, VRAM_SYMBOL_KEYS, s);
     vram_size q_size = heads_wide(b, VRAM_SYMBOL_HEADS, heads, (double)a->head_dim), v_size = heads_wide(b, VRAM_SYMBOL_HEADS, heads, (double)a->v_head_dim);
     bool grouped = a->heads != a->kv_heads;
     bool copies = b->pass->batch > 1; /* a product of many sequences wants one view for all of them */
@@ -528,7 +542,7 @@ static vram_cell head_norm(const block *b, vram_cell x, vram_symbol symbol, doub
     const vram_attention *a = &b->layer->attention;
     double d = (double)a->head_dim;
     if (a->qk_norm == VRAM_QK_NORM_WIDTH) return norm_of(b, x, b->rows, heads * d);
-    return norm_of(b, x, SIZE(b, ROWS(b), {symbol, heads}), d);
+    return norm_of(b, x, ROWS_BY(b, symbol, heads), d);
 }
 
 /* *gate: the half of a doubled query projection that is copied out, to weigh attention's output (Qwen3-Next) */
@@ -565,7 +579,7 @@ static void separate_qkv(const block *b, vram_cell x, vram_cell qkv[3], vram_cel
     }
     if (!a->k_is_v) qkv[2] = linear(b, x, or_else(n->v, "v_proj"), kv * v, h, heads_wide(b, VRAM_SYMBOL_KV_HEADS, kv, v), VRAM_WHAT_VALUE);
     if (eager_attention(b->pass) || (masked(b) && a->heads != a->kv_heads)) qkv[2] = vram_op_transposed(t, qkv[2]);
-    if (b->style.value_norm) qkv[2] = rms_norm(b, qkv[2], SIZE(b, ROWS(b), {VRAM_SYMBOL_KV_HEADS, kv}), v, false);
+    if (b->style.value_norm) qkv[2] = rms_norm(b, qkv[2], ROWS_BY(b, VRAM_SYMBOL_KV_HEADS, kv), v, false);
     if (a->gate_width > 0) *gate = linear(b, x, or_else(n->attention_gate, "gate_proj"), (double)a->gate_width, h, wide(b, VRAM_SYMBOL_WIDTH, (double)a->gate_width), VRAM_WHAT_GATE);
 }
 
@@ -642,18 +656,19 @@ static vram_cell attention(const block *b, vram_cell x, vram_cell *weights)
     static const vram_what whats[2] = {VRAM_WHAT_QUERY, VRAM_WHAT_KEY};
     bool is_eager = eager_attention(b->pass), rotates = b->pass->model->position == VRAM_POSITION_ROTARY && (a->window > 0 || !b->style.windows_turn || !windowed(b->pass->model)), joined = b->style.turn == TURN_JOINED;
     if (a->fused_qkv) fused_qkv(b, x, qkv);
-    else separate_qkv(b, x, qkv, &gate);
+    for (int i = 0; i < 2 && a->fused_qkv && a->qk_norm != VRAM_QK_NORM_NONE; i++) qkv[i] = head_norm(b, qkv[i], i ? VRAM_SYMBOL_KV_HEADS : VRAM_SYMBOL_HEADS, heads[i]);
+    if (!a->fused_qkv) separate_qkv(b, x, qkv, &gate);
     for (int i = 0; i < 2; i++)
         turned[i] = rotates && !(i && a->shares_cache) ? rotate(b, qkv[i], heads[i], d, whats[i]) : qkv[i];
     for (int i = 0; i < 2 && b->style.norm_after_turn && a->qk_norm != VRAM_QK_NORM_NONE; i++)
-        turned[i] = b->style.unnamed_norm ? unnamed_rms_norm(b, turned[i], SIZE(b, ROWS(b), {VRAM_SYMBOL_HEADS, heads[i]}), 0) : head_norm(b, turned[i], i ? VRAM_SYMBOL_KV_HEADS : VRAM_SYMBOL_HEADS, heads[i]);
+        turned[i] = b->style.unnamed_norm ? unnamed_rms_norm(b, turned[i], ROWS_BY(b, VRAM_SYMBOL_HEADS, heads[i]), 0) : head_norm(b, turned[i], i ? VRAM_SYMBOL_KV_HEADS : VRAM_SYMBOL_HEADS, heads[i]);
     for (int i = 0; i < 2; i++) vram_tape_hold(t, qkv[i]);
     vram_cell y = is_eager ? eager(b, turned[0], turned[1], qkv[2], weights) : sdpa(b, turned[0], turned[1], qkv[2], rotates && joined);
     if (gate >= 0) y = vram_op_mul(t, y, vram_op_unary(t, gate, false, true, 0, VRAM_WHAT_GATE), VRAM_WHAT_ATTENTION_OUTPUT);
     vram_tape_hold(t, gate);
     if (b->style.sub_norms) y = norm_of(b, y, b->rows, heads[0] * d);
     vram_cell out = linear(b, y, or_else(b->pass->model->names.o, "o_proj"), (double)b->pass->model->hidden, heads[0] * (double)a->v_head_dim, b->hidden, VRAM_WHAT_ATTENTION_PROJECTION);
-    vram_cell dropped = a->fused_qkv || b->pass->model->position == VRAM_POSITION_LEARNED ? vram_op_dropout(t, out, b->pass->dropout, VRAM_WHAT_ATTENTION_PROJECTION) : out;
+    vram_cell dropped = vram_op_dropout(t, out, b->pass->dropout, VRAM_WHAT_ATTENTION_PROJECTION);
     vram_tape_hold(t, x);
     vram_tape_hold(t, turned[0]);
     vram_tape_hold(t, turned[1]);
@@ -745,7 +760,7 @@ static vram_cell dense(const block *b, vram_cell x, double f, bool fused, const 
     if (b->layer->ffn.type == VRAM_FFN_PLAIN) {
         product = activation(b, linear(b, x, or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP));
     } else if (fused) {
-        vram_cell both = linear(b, x, gate_up, 2 * f, h, SIZE(b, ROWS(b), {VRAM_SYMBOL_COPIES, 2}, {VRAM_SYMBOL_INTERMEDIATE, f}), VRAM_WHAT_GATE_UP), half[2];
+        vram_cell both = linear(b, x, gate_up, 2 * f, h, ROWS_BY_2(b, VRAM_SYMBOL_COPIES, 2, VRAM_SYMBOL_INTERMEDIATE, f), VRAM_WHAT_GATE_UP), half[2];
         vram_op_split(t, both, 2, (const vram_size[]){inner, inner}, half);
         product = gated(b, half[0], half[1]);
     } else if (fused_gate(b)) {
@@ -769,7 +784,7 @@ static vram_cell router(const block *b, vram_cell x)
     const char *name = or_else(b->pass->model->names.router, "gate");
     static const char *const wide_routers[] = {"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe", "glm4_moe_lite", "glm_moe_dsa", "dots1", "kimi_k2", "kimi_linear", "longcat_flash", "axk1", "bailing_hybrid",
                                           "exaone_moe", "hunyuan_v1_moe", "hy_v3", "mimo_v2_flash", "nemotron_h", "solar_open", NULL};
-    bool wide_router = vram_model_is(b->pass->model, wide_routers);
+    bool wide_router = vram_model_is(b->pass->model, wide_routers) && !(b->pass->four_bit && b->layer->ffn.router_linear); /* a router that is packed knows no fp32 */
     vram_cell in = wide_router ? vram_op_cast(t, x, 4, VRAM_WHAT_ROUTER_WEIGHTS) : x;
     vram_cell logits = linear(b, in, name, (double)f->experts, (double)b->pass->model->hidden, wide(b, VRAM_SYMBOL_EXPERTS, (double)f->experts), VRAM_WHAT_ROUTER_WEIGHTS);
     if (b->style.clamped_experts) return vram_op_softmax(t, vram_op_gather(t, logits, wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_ROUTER_WEIGHTS);
@@ -778,9 +793,9 @@ static vram_cell router(const block *b, vram_cell x)
     vram_cell all = sigmoid ? vram_op_unary(t, logits, false, true, 0, VRAM_WHAT_ROUTER_WEIGHTS) : vram_op_softmax(t, vram_op_cast(t, logits, 4, VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_cell top = vram_op_gather(t, all, wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_tape_hold(t, logits);
-    static const char *const narrow[] = {"qwen2_moe", "qwen3_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", "olmoe", "flex_olmo", "jamba", "ernie4_5_moe", "gpt_oss", "cohere2_moe", "lfm2_moe", "granitemoe", "granitemoehybrid", "granitemoeshared", NULL}; /* weights.to(the stream's type) */
+    static const char *const narrow[] = {"qwen2_moe", "qwen3_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", "olmoe", "flex_olmo", "jamba", "ernie4_5_moe", "gpt_oss", "cohere2_moe", "lfm2_moe", "granitemoe", "granitemoehybrid", "granitemoeshared", "hunyuan_v1_moe", NULL}; /* weights.to(the stream's type) */
     vram_cell share = vram_op_constant(t, top, 0, VRAM_WHAT_ROUTER_WEIGHTS);
-    return vram_model_is(b->pass->model, narrow) ? vram_op_cast(t, share, vram_width(t, x), VRAM_WHAT_ROUTER_WEIGHTS) : share;
+    return vram_model_is(b->pass->model, narrow) ? vram_op_cast(t, share, wide_router ? vram_width(t, logits) : vram_width(t, x), VRAM_WHAT_ROUTER_WEIGHTS) : share;
 }
 
 /* Expert parallelism: each rank has its own. Tokens travel to them, from all ranks as many as stay at home when experts are equally liked. */
@@ -795,19 +810,19 @@ static vram_cell expert_matrix(const block *b, const char *name, double rows, do
     double rank = b->pass->lora && row != NULL ? vram_lora_rank(b->pass->scenario, b->pass->model, row) : 0;
     int width = (int)vram_format_bytes(b->pass->scenario->lora.dtype);
     if (rank > 0) {
-        vram_cell left = vram_tape_parameter(b->t, SIZE(b, e, {VRAM_SYMBOL_WIDTH, rows}, {VRAM_SYMBOL_RANK, rank}), width, b->pass->gradients);
-        vram_cell right = vram_tape_parameter(b->t, SIZE(b, e, {VRAM_SYMBOL_RANK, rank}, {VRAM_SYMBOL_WIDTH, columns}), width, b->pass->gradients);
+        vram_cell left = vram_tape_parameter(b->t, SIZE_3(b, e.symbol, e.value, VRAM_SYMBOL_WIDTH, rows, VRAM_SYMBOL_RANK, rank), width, b->pass->gradients);
+        vram_cell right = vram_tape_parameter(b->t, SIZE_3(b, e.symbol, e.value, VRAM_SYMBOL_RANK, rank, VRAM_SYMBOL_WIDTH, columns), width, b->pass->gradients);
         factors[0] = vram_op_cast(b->t, left, b->pass->width, VRAM_WHAT_LORA_DOWN);
         factors[1] = vram_op_cast(b->t, right, b->pass->width, VRAM_WHAT_LORA_DOWN);
-        return vram_op_matmul(b->t, factors[0], factors[1], SIZE(b, e, {VRAM_SYMBOL_WIDTH, rows}, {VRAM_SYMBOL_WIDTH, columns}), VRAM_WHAT_MERGED_EXPERTS);
+        return vram_op_matmul(b->t, factors[0], factors[1], SIZE_3(b, e.symbol, e.value, VRAM_SYMBOL_WIDTH, rows, VRAM_SYMBOL_WIDTH, columns), VRAM_WHAT_MERGED_EXPERTS);
     }
-    return vram_tape_parameter(b->t, SIZE(b, e, {VRAM_SYMBOL_WIDTH, rows}, {VRAM_SYMBOL_WIDTH, columns}), b->pass->width, !b->pass->lora && b->pass->gradients);
+    return vram_tape_parameter(b->t, SIZE_3(b, e.symbol, e.value, VRAM_SYMBOL_WIDTH, rows, VRAM_SYMBOL_WIDTH, columns), b->pass->width, !b->pass->lora && b->pass->gradients);
 }
 
 /* A row of biases for each token and expert, added in place */
 static vram_cell expert_bias(const block *b, double width, vram_size out)
 {
-    vram_size all = SIZE(b, {VRAM_SYMBOL_EXPERTS, experts_on_rank(b)}, {VRAM_SYMBOL_WIDTH, width});
+    vram_size all = SIZE_2(b, VRAM_SYMBOL_EXPERTS, experts_on_rank(b), VRAM_SYMBOL_WIDTH, width);
     return vram_op_gather(b->t, vram_tape_parameter(b->t, all, b->pass->width, false), out, VRAM_WHAT_EXPERT_INPUTS);
 }
 
@@ -836,7 +851,7 @@ static vram_cell liger_experts(const block *b, vram_cell x)
     vram_tape *t = b->t;
     double h = (double)b->pass->model->hidden, m = (double)f->expert_width;
     vram_factor share = {VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token};
-    vram_expert_sizes sizes = {SIZE(b, ROWS(b), share), SIZE(b, ROWS(b), share, {VRAM_SYMBOL_WIDTH, 2 * m}), SIZE(b, ROWS(b), share, {VRAM_SYMBOL_INTERMEDIATE, m}), SIZE(b, ROWS(b), share, {VRAM_SYMBOL_HIDDEN, h})};
+    vram_expert_sizes sizes = {ROWS_BY(b, share.symbol, share.value), ROWS_BY_2(b, share.symbol, share.value, VRAM_SYMBOL_WIDTH, 2 * m), ROWS_BY_2(b, share.symbol, share.value, VRAM_SYMBOL_INTERMEDIATE, m), ROWS_BY_2(b, share.symbol, share.value, VRAM_SYMBOL_HIDDEN, h)};
     vram_cell weights = router(b, x), factors[4], first = expert_matrix(b, "gate_up_proj", 2 * m, h, factors), second = expert_matrix(b, "down_proj", h, m, factors + 2);
     vram_cell y = vram_op_fused_experts(t, x, first, second, weights, &sizes);
     vram_tape_hold(t, first);
@@ -852,7 +867,7 @@ static vram_cell experts(const block *b, vram_cell x)
     vram_tape *t = b->t;
     double h = (double)b->pass->model->hidden, k = (double)f->experts_per_token * vram_expert_tokens(b->pass->scenario), m = (double)f->expert_width;
     vram_factor share = {VRAM_SYMBOL_EXPERTS_PER_TOKEN, k};
-    vram_size inner = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_INTERMEDIATE, m}), both_size = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_WIDTH, 2 * m}), outer = SIZE(b, ROWS(b), share, {VRAM_SYMBOL_HIDDEN, h});
+    vram_size inner = ROWS_BY_2(b, share.symbol, share.value, VRAM_SYMBOL_INTERMEDIATE, m), both_size = ROWS_BY_2(b, share.symbol, share.value, VRAM_SYMBOL_WIDTH, 2 * m), outer = ROWS_BY_2(b, share.symbol, share.value, VRAM_SYMBOL_HIDDEN, h);
     vram_cell weights = router(b, x), factors[4], bias = VRAM_NO_CELL;
     bool biased = b->style.clamped_experts, plain = f->type == VRAM_FFN_PLAIN;
     double wide_inner = plain ? m : 2 * m;
@@ -890,7 +905,7 @@ static vram_cell every_expert(const block *b, vram_cell x)
     vram_tape *t = b->t;
     double h = (double)b->pass->model->hidden, m = (double)f->expert_width;
     vram_factor e = {VRAM_SYMBOL_EXPERTS, (double)f->experts};
-    vram_size inner = SIZE(b, ROWS(b), e, {VRAM_SYMBOL_INTERMEDIATE, m}), both_size = SIZE(b, ROWS(b), e, {VRAM_SYMBOL_WIDTH, 2 * m}), outer = SIZE(b, ROWS(b), e, {VRAM_SYMBOL_HIDDEN, h}), scores_size = SIZE(b, ROWS(b), e);
+    vram_size inner = ROWS_BY_2(b, e.symbol, e.value, VRAM_SYMBOL_INTERMEDIATE, m), both_size = ROWS_BY_2(b, e.symbol, e.value, VRAM_SYMBOL_WIDTH, 2 * m), outer = ROWS_BY_2(b, e.symbol, e.value, VRAM_SYMBOL_HIDDEN, h), scores_size = ROWS_BY(b, e.symbol, e.value);
     vram_cell logits = linear(b, x, or_else(n->router, "router"), (double)f->experts, h, scores_size, VRAM_WHAT_ROUTER_WEIGHTS), half[2], factors[4];
     vram_cell top = vram_op_gather(t, logits, wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_cell spread = vram_op_cast(t, vram_op_gather(t, top, scores_size, VRAM_WHAT_ROUTER_WEIGHTS), 4, VRAM_WHAT_ROUTER_WEIGHTS);
@@ -924,8 +939,7 @@ static vram_cell mlp(const block *b, vram_cell x)
         y = vram_op_add(b->t, y, shared, VRAM_WHAT_MLP_OUTPUT);
     }
     vram_tape_hold(b->t, x);
-    bool drops = f->type == VRAM_FFN_PLAIN;
-    return drops ? vram_op_dropout(b->t, y, b->pass->dropout, VRAM_WHAT_MLP_OUTPUT) : y;
+    return vram_op_dropout(b->t, y, b->pass->dropout, VRAM_WHAT_MLP_OUTPUT);
 }
 
 /* --------------------------------------------------------------------------------------------------------------- pieces -- */
@@ -972,7 +986,7 @@ bool vram_is_tied(const vram_pass *pass) { return pass->model->tied && !pass->lo
 
 static vram_cell table_of(const block *b, vram_symbol symbol, double rows)
 {
-    return vram_tape_parameter(b->t, SIZE(b, {symbol, rows}, {VRAM_SYMBOL_HIDDEN, (double)b->pass->model->hidden}), b->pass->plain_width, b->pass->gradients && !b->pass->lora);
+    return vram_tape_parameter(b->t, SIZE_2(b, symbol, rows, VRAM_SYMBOL_HIDDEN, (double)b->pass->model->hidden), b->pass->plain_width, b->pass->gradients && !b->pass->lora);
 }
 
 /* words, and positions where they are learned */
@@ -989,7 +1003,7 @@ void vram_block_embedding(const vram_pass *pass, vram_tape *t)
         name(&b, words);
     }
     if (pass->model->position == VRAM_POSITION_LEARNED) {
-        vram_size places = SIZE(&b, {VRAM_SYMBOL_SEQUENCE, pass->tokens}, {VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden});
+        vram_size places = SIZE_2(&b, VRAM_SYMBOL_SEQUENCE, pass->tokens, VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden);
         vram_cell position = vram_op_embedding(t, table_of(&b, VRAM_SYMBOL_ROWS, (double)pass->model->position_rows), places, width, VRAM_WHAT_HIDDEN_STATES);
         y = vram_op_add(t, words, position, VRAM_WHAT_HIDDEN_STATES);
         y = vram_op_dropout(t, y, pass->embedding_dropout, VRAM_WHAT_HIDDEN_STATES);
@@ -1052,7 +1066,7 @@ static vram_cell serial_blocks(const block *b, vram_cell x, vram_cell *weights)
     if (after) attended = norm(b, attended);
     vram_cell middle = residual(b, x, attended);
     vram_cell fed = fed_forward(b, before ? norm(b, middle) : middle);
-    if (after) fed = norm(b, fed);
+    if (after || b->layer->norms == 3) fed = norm(b, fed); /* A.X K1: one more behind the experts */
     vram_cell y = residual(b, middle, fed);
     vram_tape_hold(b->t, middle);
     return y;
@@ -1092,7 +1106,7 @@ int vram_logits_width(const vram_pass *pass) { return style_of(pass->model).wide
 static vram_cell head_weight(const block *b)
 {
     const vram_model *m = b->pass->model;
-    vram_size table = SIZE(b, {VRAM_SYMBOL_VOCABULARY, vram_words_on_rank(b->pass)}, {VRAM_SYMBOL_HIDDEN, (double)m->hidden});
+    vram_size table = SIZE_2(b, VRAM_SYMBOL_VOCABULARY, vram_words_on_rank(b->pass), VRAM_SYMBOL_HIDDEN, (double)m->hidden);
     return (vram_is_tied(b->pass) ? vram_tape_tied : vram_tape_parameter)(b->t, table, b->pass->plain_width, b->pass->gradients && !b->pass->lora);
 }
 

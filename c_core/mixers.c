@@ -21,12 +21,12 @@ static void hold_all(const block *b, int n, const vram_cell cells[])
 /* tokens x heads x width, and the same with the tokens padded to chunks */
 static vram_size heads_of(const block *b, double tokens, double heads, double width)
 {
-    return SIZE(b, {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch}, {VRAM_SYMBOL_SEQUENCE, tokens}, {VRAM_SYMBOL_HEADS, heads}, {VRAM_SYMBOL_WIDTH, width});
+    return SIZE_4(b, VRAM_SYMBOL_MICRO_BATCH, b->pass->batch, VRAM_SYMBOL_SEQUENCE, tokens, VRAM_SYMBOL_HEADS, heads, VRAM_SYMBOL_WIDTH, width);
 }
 
 static vram_size states_of(const block *b, double count, double heads, double width, double state)
 {
-    return SIZE(b, {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch * count}, {VRAM_SYMBOL_HEADS, heads}, {VRAM_SYMBOL_WIDTH, width}, {VRAM_SYMBOL_STATE, state});
+    return SIZE_4(b, VRAM_SYMBOL_MICRO_BATCH, b->pass->batch * count, VRAM_SYMBOL_HEADS, heads, VRAM_SYMBOL_WIDTH, width, VRAM_SYMBOL_STATE, state);
 }
 
 static vram_cell silu(const block *b, vram_cell x, vram_what what) { return vram_op_unary(b->t, x, true, false, 0, what); }
@@ -35,7 +35,7 @@ static vram_cell silu(const block *b, vram_cell x, vram_what what) { return vram
 static vram_cell convolved(const block *b, vram_cell x, double channels)
 {
     double kernel = (double)b->layer->state.conv_kernel;
-    vram_size longer = SIZE(b, {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch}, {VRAM_SYMBOL_SEQUENCE, b->pass->tokens + kernel - 1}, {VRAM_SYMBOL_WIDTH, channels});
+    vram_size longer = SIZE_3(b, VRAM_SYMBOL_MICRO_BATCH, b->pass->batch, VRAM_SYMBOL_SEQUENCE, b->pass->tokens + kernel - 1, VRAM_SYMBOL_WIDTH, channels);
     vram_cell weight = vram_part_vector(b, channels * kernel), bias = b->layer->state.conv_bias ? vram_part_vector(b, channels) : VRAM_NO_CELL;
     vram_cell y = vram_op_convolution(b->t, x, weight, bias, longer, MADE);
     return vram_op_cast(b->t, vram_op_slice(b->t, y, vram_part_wide(b, VRAM_SYMBOL_WIDTH, channels), MADE), vram_width(b->t, x), MADE);
@@ -82,9 +82,9 @@ static vram_cell mamba2_scan(const block *b, vram_cell x, vram_cell dt, vram_cel
 {
     const mamba2_shape m = mamba2_shape_of(b);
     vram_tape *t = b->t;
-    vram_size wide = heads_of(b, m.padded, m.heads, m.width), keys = heads_of(b, m.padded, m.heads, m.state), small = SIZE(b, {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch}, {VRAM_SYMBOL_SEQUENCE, m.padded}, {VRAM_SYMBOL_HEADS, m.heads});
+    vram_size wide = heads_of(b, m.padded, m.heads, m.width), keys = heads_of(b, m.padded, m.heads, m.state), small = SIZE_3(b, VRAM_SYMBOL_MICRO_BATCH, b->pass->batch, VRAM_SYMBOL_SEQUENCE, m.padded, VRAM_SYMBOL_HEADS, m.heads);
     vram_size pairs = heads_of(b, m.padded, m.heads, m.chunk), states = states_of(b, m.chunks, m.heads, m.width, m.state), more = states_of(b, m.chunks + 1, m.heads, m.width, m.state);
-    vram_size between = SIZE(b, {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch}, {VRAM_SYMBOL_HEADS, m.heads}, {VRAM_SYMBOL_BLOCKS, m.chunks + 1}, {VRAM_SYMBOL_BLOCKS, m.chunks + 1});
+    vram_size between = SIZE_4(b, VRAM_SYMBOL_MICRO_BATCH, b->pass->batch, VRAM_SYMBOL_HEADS, m.heads, VRAM_SYMBOL_BLOCKS, m.chunks + 1, VRAM_SYMBOL_BLOCKS, m.chunks + 1);
     vram_cell bias = vram_part_vector(b, m.heads), D = vram_part_vector(b, m.heads), A_log = vram_part_vector(b, m.heads);
     dt = vram_op_unary(t, vram_op_unary(t, vram_op_mul_weight(t, bias, dt, MADE), true, false, 0, MADE), true, false, 0, MADE);
     vram_cell h = vram_op_cast(t, x, 4, MADE), b_all = repeated(b, B, &m), c_all = repeated(b, C, &m);
@@ -183,7 +183,7 @@ static delta_shape delta_shape_of(const block *b)
     const vram_state *s = &b->layer->state;
     delta_shape d = {.heads = (double)s->heads, .key = (double)(s->key_head_dim > 0 ? s->key_head_dim : s->head_dim), .value = (double)s->head_dim, .chunks = vram_ceil_div(b->pass->tokens, DELTA_CHUNK)};
     d.padded = d.chunks * DELTA_CHUNK;
-    d.small = SIZE(b, {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch}, {VRAM_SYMBOL_SEQUENCE, d.padded}, {VRAM_SYMBOL_HEADS, d.heads});
+    d.small = SIZE_3(b, VRAM_SYMBOL_MICRO_BATCH, b->pass->batch, VRAM_SYMBOL_SEQUENCE, d.padded, VRAM_SYMBOL_HEADS, d.heads);
     d.keys = heads_of(b, d.padded, d.heads, d.key);
     d.values = heads_of(b, d.padded, d.heads, d.value);
     d.pairs = heads_of(b, d.padded, d.heads, DELTA_CHUNK);
@@ -203,7 +203,7 @@ static vram_chunk_sizes scan_sizes(const block *b, const delta_shape *d)
     vram_chunk_sizes sizes = {.parts_width = 4};
     sizes.state = states_of(b, 1, d->heads, d->key, d->value);
     sizes.states = states_of(b, d->chunks, d->heads, d->key, d->value);
-    sizes.part = SIZE(b, {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch}, {VRAM_SYMBOL_SEQUENCE, DELTA_CHUNK}, {VRAM_SYMBOL_HEADS, d->heads}, {VRAM_SYMBOL_WIDTH, d->value});
+    sizes.part = SIZE_4(b, VRAM_SYMBOL_MICRO_BATCH, b->pass->batch, VRAM_SYMBOL_SEQUENCE, DELTA_CHUNK, VRAM_SYMBOL_HEADS, d->heads, VRAM_SYMBOL_WIDTH, d->value);
     sizes.parts = d->values;
     return sizes;
 }
@@ -454,13 +454,13 @@ static vram_cell mamba1_scan(const block *b, vram_cell x, vram_cell step, vram_c
     const vram_state *s = &b->layer->state;
     vram_tape *t = b->t;
     double numbers = (double)s->state;
-    vram_size whole = SIZE(b, ROWS(b), {VRAM_SYMBOL_WIDTH, inner}, {VRAM_SYMBOL_STATE, numbers}), plain = t->cell[x].shape;
+    vram_size whole = ROWS_BY_2(b, VRAM_SYMBOL_WIDTH, inner, VRAM_SYMBOL_STATE, numbers), plain = t->cell[x].shape;
     vram_cell dt = vram_op_unary(t, vram_op_mul_weight(t, vram_part_vector(b, inner), step, MADE), true, false, 0, MADE);
     vram_cell A = vram_op_constant(t, vram_part_vector(b, inner * numbers), 4, DECAYS);
     vram_cell decay = vram_op_unary(t, vram_op_mul_wide(t, A, dt, whole, DECAYS), false, true, 0, DECAYS);
     vram_cell in = vram_op_mul_wide(t, dt, vram_op_cast(t, B, 4, MADE), whole, STATES), both = vram_op_mul_wide(t, in, vram_op_cast(t, x, 4, MADE), whole, STATES);
-    const vram_chunk_sizes sizes = {.state = SIZE(b, {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch}, {VRAM_SYMBOL_WIDTH, inner}, {VRAM_SYMBOL_STATE, numbers}), .states = whole,
-                                    .part = SIZE(b, {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch}, {VRAM_SYMBOL_WIDTH, inner}), .parts = whole, .parts_width = vram_width(t, x)};
+    const vram_chunk_sizes sizes = {.state = SIZE_3(b, VRAM_SYMBOL_MICRO_BATCH, b->pass->batch, VRAM_SYMBOL_WIDTH, inner, VRAM_SYMBOL_STATE, numbers), .states = whole,
+                                    .part = SIZE_2(b, VRAM_SYMBOL_MICRO_BATCH, b->pass->batch, VRAM_SYMBOL_WIDTH, inner), .parts = whole, .parts_width = vram_width(t, x)};
     const vram_cell scanned[] = {both, decay, C};
     vram_cell state = vram_op_constant(t, vram_tape_outside(t, sizes.state, vram_width(t, x), STATES), 0, STATES), list = vram_op_constant(t, vram_tape_outside(t, plain, vram_width(t, x), MADE), 0, MADE);
     vram_cell each = vram_op_chunk_scan(t, list, state, 3, scanned, &sizes, STATES), y = vram_op_copy(t, each, plain, MADE);
@@ -496,7 +496,7 @@ static vram_cell small_norm(const block *b, vram_cell x, double width)
 static vram_cell mamba1_update(const block *b, vram_cell x)
 {
     const vram_state *s = &b->layer->state;
-    return state_update(b, SIZE(b, {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch}, {VRAM_SYMBOL_WIDTH, (double)s->inner}, {VRAM_SYMBOL_STATE, (double)s->state}), x);
+    return state_update(b, SIZE_3(b, VRAM_SYMBOL_MICRO_BATCH, b->pass->batch, VRAM_SYMBOL_WIDTH, (double)s->inner, VRAM_SYMBOL_STATE, (double)s->state), x);
 }
 
 static vram_cell mamba1(const block *b, vram_cell x)

@@ -22,6 +22,7 @@ typedef struct {
     bool wide_rotary : 1;      /* in fp32 (Cohere) */
     bool wide_halves : 1;      /* the same, but for the turned halves, which are made before (ERNIE) */
     bool wide_norm : 1;        /* LayerNorm in fp32 (OLMo) */
+    bool narrow_norm : 1;      /* LayerNorm in 16 bit under autocast, too (Nemotron) */
     bool wide_logits : 1;      /* in fp32, not for the loss alone */
     bool windows_turn : 1;     /* layers that see everything have no rotary positions, where there are windows */
     bool value_norm : 1;       /* without a weight (Gemma 3n, 4) */
@@ -54,9 +55,16 @@ typedef struct {
     vram_layer divided;        /* behind `layer`, where tensor parallelism divides it */
 } block;
 
-#define SIZE(b, ...) vram_tape_size((b)->t, (int)(sizeof(((const vram_factor[]){__VA_ARGS__})) / sizeof(vram_factor)), (const vram_factor[]){__VA_ARGS__})
-#define ROWS(b) {VRAM_SYMBOL_MICRO_BATCH, (b)->pass->batch}, {VRAM_SYMBOL_SEQUENCE, (b)->pass->tokens}
-
+/* A size of one to four factors, each a symbol and its value; of the rows of a pass (sequences, tokens), by one or two more */
+vram_size vram_part_size(const block *b, int factors, vram_symbol a, double x, vram_symbol c, double y, vram_symbol d, double z, vram_symbol e, double w);
+vram_size vram_part_rows(const block *b, int factors, vram_symbol a, double x, vram_symbol c, double y);
+#define SIZE_1(b, ...) vram_part_size(b, 1, __VA_ARGS__, 0, 0, 0, 0, 0, 0)
+#define SIZE_2(b, ...) vram_part_size(b, 2, __VA_ARGS__, 0, 0, 0, 0)
+#define SIZE_3(b, ...) vram_part_size(b, 3, __VA_ARGS__, 0, 0)
+#define SIZE_4(b, ...) vram_part_size(b, 4, __VA_ARGS__)
+#define ROWS_OF(b) vram_part_rows(b, 2, 0, 0, 0, 0)
+#define ROWS_BY(b, ...) vram_part_rows(b, 3, __VA_ARGS__, 0, 0)
+#define ROWS_BY_2(b, ...) vram_part_rows(b, 4, __VA_ARGS__)
 
 vram_size vram_part_wide(const block *b, vram_symbol symbol, double width);
 vram_cell vram_part_vector(const block *b, double length); /* a base model's weight that is no linear layer's */
