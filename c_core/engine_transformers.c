@@ -43,15 +43,17 @@ enum {
     ALWAYS_MASKED = 128, /* a mask is made for sdpa, too */
     WIDE_SCORES = 256,   /* scores in fp32 */
     NAMED_PARTS = 512,   /* what is turned of queries and keys has a name apart from what is not; both are joined */
+    WIDE_KEYS = 4096,    /* queries and keys are made fp32 for them */
+    TWO_ATTENTIONS = 8192, /* over two copies of the values, one less the other */
     TWO_EMBEDDINGS = 2048, /* the shared blocks read them again, from a copy */
     WIDE_TABLES = 1024   /* rotary tables in fp32, spread to all numbers of a head before each turn */
 };
 static const struct { const char *type; int habits; } HABITS[] = {
-    {"bitnet", MLP_NORM}, {"bloom", EAGER_ONLY | LAST_WEIGHTS | NAMED_SCORES}, {"codegen", WIDE_SCORES | NAMED_PARTS}, {"deepseek_v32", ALWAYS_MASKED},
-    {"deepseek_v4", EAGER_ONLY}, {"ernie4_5", WIDE_TABLES}, {"ernie4_5_moe", WIDE_TABLES}, {"falcon", NARROW_SOFTMAX | LAST_WEIGHTS | NAMED_SCORES | ALWAYS_MASKED},
+    {"bitnet", MLP_NORM}, {"bloom", EAGER_ONLY | LAST_WEIGHTS | NAMED_SCORES}, {"codegen", WIDE_SCORES | WIDE_KEYS | NAMED_PARTS}, {"deepseek_v32", ALWAYS_MASKED},
+    {"deepseek_v4", EAGER_ONLY}, {"diffllama", TWO_ATTENTIONS}, {"ernie4_5", WIDE_TABLES}, {"ernie4_5_moe", WIDE_TABLES}, {"falcon", NARROW_SOFTMAX | LAST_WEIGHTS | NAMED_SCORES | ALWAYS_MASKED},
     {"gemma2", EAGER_ONLY}, {"gemma3", TWO_TABLES}, {"gemma3_text", TWO_TABLES}, {"gemma3n", NAMED_MLP | TWO_TABLES}, {"gemma3n_text", NAMED_MLP | TWO_TABLES},
     {"gemma4", TWO_TABLES}, {"gemma4_text", TWO_TABLES}, {"glm_moe_dsa", ALWAYS_MASKED}, {"gpt2", NARROW_SOFTMAX}, {"gpt_neo", EAGER_ONLY | LAST_WEIGHTS | WIDE_SCORES}, {"gpt_oss", EAGER_ONLY},
-    {"gptj", WIDE_SCORES | NAMED_PARTS}, {"mimo_v2_flash", EAGER_ONLY | NARROW_SOFTMAX}, {"mpt", EAGER_ONLY | LAST_WEIGHTS | WIDE_SCORES}, {"openai-gpt", EAGER_ONLY | NARROW_SOFTMAX},
+    {"gptj", WIDE_SCORES | WIDE_KEYS | NAMED_PARTS}, {"mimo_v2_flash", EAGER_ONLY | NARROW_SOFTMAX}, {"mpt", EAGER_ONLY | LAST_WEIGHTS | WIDE_SCORES}, {"openai-gpt", EAGER_ONLY | NARROW_SOFTMAX},
     {"persimmon", NAMED_PARTS}, {"phi", NAMED_PARTS}, {"stablelm", NAMED_PARTS}, {"vaultgemma", EAGER_ONLY}, {"zamba", TWO_EMBEDDINGS}, {"zamba2", TWO_EMBEDDINGS},
 };
 
@@ -203,15 +205,32 @@ static void eager_scores(stage *s, const vram_model *m, double heads, double key
     s->weights = make(s, what, heads * keys);
 }
 
+/* Keys in fp32, while the scores are computed */
+static void widened_keys(stage *s, double heads, double head_dim, double keys)
+{
+    int q = make32(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, heads * head_dim), k = make_of(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, 1, keys / s->tokens, heads * head_dim, 4);
+    int scores = make32(s, VRAM_WHAT_ATTENTION_SCORES, heads * keys);
+    drop(s, make_of(s, VRAM_WHAT_CUBLAS_WORKSPACE, 1, 0, CUBLAS_WORKSPACE, 1));
+    drop(s, scores);
+    drop(s, k);
+    drop(s, q);
+}
+
 /* Masked attention cannot group heads: keys and values are repeated, unless there is one head (a view). */
 static void attention_core(stage *s, const vram_model *m, const vram_attention *a, double heads, double kv_heads, double keys)
 {
     bool masked = s->tokens > 1 && a->window > 0 && keys >= (double)a->window, repeat = heads > kv_heads && kv_heads > 1;
-    int k = -1, v = -1, bias = -1;
+    int k = -1, v = -1, bias = -1, twice[] = {-1, -1, -1};
+    if (has(m, TWO_ATTENTIONS)) {
+        twice[0] = make_of(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, 2, keys / s->tokens, heads * (double)a->v_head_dim, s->bytes);
+        twice[1] = make(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, heads * (double)a->v_head_dim);
+        if (s->eager) twice[2] = make(s, VRAM_WHAT_ATTENTION_SCORES, heads * keys);
+    }
     if (repeat && (s->eager || masked)) {
         k = make_of(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, 1, keys / s->tokens, heads * (double)a->head_dim, s->bytes);
         v = make_of(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, 1, keys / s->tokens, heads * (double)a->v_head_dim, s->bytes);
     }
+    if (s->eager && s->bytes < 4 && has(m, WIDE_KEYS)) widened_keys(s, heads, (double)a->head_dim, keys);
     if (s->eager) eager_scores(s, m, heads, keys, a->sinks);
     else if (masked) bias = make(s, VRAM_WHAT_CAUSAL_MASK, keys); /* of every sequence, in the compute type */
     if (masked && !s->eager && a->v_head_dim > 128 && s->bytes < 4) drop(s, make32(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, heads * (double)a->v_head_dim * 3 / 2)); /* and an fp32 sum */
@@ -221,6 +240,8 @@ static void attention_core(stage *s, const vram_model *m, const vram_attention *
     if (bias >= 0) drop(s, bias);
     if (v >= 0) drop(s, v);
     if (k >= 0) drop(s, k);
+    for (int i = 0; i < 3; i++)
+        if (twice[i] >= 0) drop(s, twice[i]);
 }
 
 /* Queries and keys turned. Cohere and ERNIE compute in fp32; Cohere makes fp32 copies of both first, and all of it in them. Returns the keys. */
@@ -331,6 +352,11 @@ static int latent_attention(stage *s, const vram_model *m, const vram_attention 
     int k = make_of(s, what, 1, keys, heads * (nope + rope), s->bytes);
     if (indexed) masks = sparse_index(s, a, s->past + s->tokens);
     if (s->eager) eager_scores(s, m, heads, s->past + s->tokens, false);
+    if (s->eager && s->sequences > 1) { /* values are a part of what was expanded: copied out for the product */
+        int copy = make_of(s, what, 1, keys, heads * v, s->bytes);
+        drop(s, make_of(s, VRAM_WHAT_CUBLAS_WORKSPACE, 1, 0, CUBLAS_WORKSPACE, 1));
+        drop(s, copy);
+    }
     int bias = indexed && !s->eager ? make(s, VRAM_WHAT_CAUSAL_MASK, s->past + s->tokens) : -1;
     int core = make(s, what, heads * v);
     if (bias >= 0) drop(s, bias);
