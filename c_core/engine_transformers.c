@@ -95,19 +95,30 @@ static int make_of(stage *s, vram_what what, double copies, double rows, double 
 static int make(stage *s, vram_what what, double width) { return make_of(s, what, 1, 1, width, s->bytes); }
 static int make32(stage *s, vram_what what, double width) { return make_of(s, what, 1, 1, width, 4); }
 
+/* -1: nothing */
 static void drop(stage *s, int index)
 {
+    if (index < 0) return;
     s->sum -= size_of(s, &s->live[index]);
     s->live[index].copies = 0;
     while (s->alive > 0 && s->live[s->alive - 1].copies == 0) s->alive--;
 }
 
+static void drop_all(stage *s, int n, const int list[])
+{
+    for (int i = 0; i < n; i++) drop(s, list[i]);
+}
+
+/* For a moment */
+static void pass_by(stage *s, vram_what what, double width, double bytes) { drop(s, make_of(s, what, 1, 1, width, bytes)); }
+static void workspace(stage *s) { drop(s, make_of(s, VRAM_WHAT_CUBLAS_WORKSPACE, 1, 0, CUBLAS_WORKSPACE, 1)); }
+
 /* A product with a matrix of `width` x `inputs`. bitsandbytes unpacks 4-bit weights whole for it, but for single tokens. */
 static int linear(stage *s, vram_what what, double width, double inputs)
 {
     int out = make(s, what, width), weights = s->unpacks && s->tokens > 1 ? make_of(s, VRAM_WHAT_DEQUANTISED, 1, 0, width * inputs, s->bytes) : -1;
-    drop(s, make_of(s, VRAM_WHAT_CUBLAS_WORKSPACE, 1, 0, CUBLAS_WORKSPACE, 1));
-    if (weights >= 0) drop(s, weights);
+    workspace(s);
+    drop(s, weights);
     return out;
 }
 
@@ -119,7 +130,7 @@ static int norm(stage *s, const vram_model *m, double width)
     if (m->norm != VRAM_NORM_RMS && m->norm != VRAM_NORM_RMS_BARE) return make(s, VRAM_WHAT_HIDDEN_STATES, width);
     int copy = s->bytes < 4 ? make32(s, VRAM_WHAT_NORM_INPUT, width) : -1;
     int product = make32(s, VRAM_WHAT_NORM_INPUT, width);
-    if (copy >= 0) drop(s, copy);
+    drop(s, copy);
     int out = make(s, VRAM_WHAT_HIDDEN_STATES, width);
     drop(s, product);
     return out;
@@ -187,7 +198,7 @@ static void eager_scores(stage *s, const vram_model *m, double heads, double key
         drop(s, joined);
         if (bytes > s->bytes) {
             int out = make_of(s, what, 1, 1, heads * (keys + 1), bytes);
-            drop(s, make(s, what, heads * keys));
+            pass_by(s, what, heads * keys, s->bytes);
             drop(s, out);
         }
         drop(s, less);
@@ -197,11 +208,11 @@ static void eager_scores(stage *s, const vram_model *m, double heads, double key
         drop(s, copy);
     } else {
         int out = wide ? make32(s, what, heads * keys) : make(s, what, heads * keys);
-        if (wide && s->bytes < 4) drop(s, make(s, what, heads * keys));
+        if (wide && s->bytes < 4) pass_by(s, what, heads * keys, s->bytes);
         drop(s, out);
     }
     drop(s, scores);
-    if (named >= 0) drop(s, named);
+    drop(s, named);
     s->weights = make(s, what, heads * keys);
 }
 
@@ -210,7 +221,7 @@ static void widened_keys(stage *s, double heads, double head_dim, double keys)
 {
     int q = make32(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, heads * head_dim), k = make_of(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, 1, keys / s->tokens, heads * head_dim, 4);
     int scores = make32(s, VRAM_WHAT_ATTENTION_SCORES, heads * keys);
-    drop(s, make_of(s, VRAM_WHAT_CUBLAS_WORKSPACE, 1, 0, CUBLAS_WORKSPACE, 1));
+    workspace(s);
     drop(s, scores);
     drop(s, k);
     drop(s, q);
@@ -233,15 +244,15 @@ static void attention_core(stage *s, const vram_model *m, const vram_attention *
     if (s->eager && s->bytes < 4 && has(m, WIDE_KEYS)) widened_keys(s, heads, (double)a->head_dim, keys);
     if (s->eager) eager_scores(s, m, heads, keys, a->sinks);
     else if (masked) bias = make(s, VRAM_WHAT_CAUSAL_MASK, keys); /* of every sequence, in the compute type */
-    if (masked && !s->eager && a->v_head_dim > 128 && s->bytes < 4) drop(s, make32(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, heads * (double)a->v_head_dim * 3 / 2)); /* and an fp32 sum */
+    if (masked && !s->eager && a->v_head_dim > 128 && s->bytes < 4) pass_by(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, heads * (double)a->v_head_dim * 3 / 2, 4); /* and an fp32 sum */
     int out = make(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, heads * (double)a->v_head_dim);
-    if (s->eager) drop(s, make_of(s, VRAM_WHAT_CUBLAS_WORKSPACE, 1, 0, CUBLAS_WORKSPACE, 1));
+    if (s->eager) workspace(s);
     drop(s, out);
-    if (bias >= 0) drop(s, bias);
-    if (v >= 0) drop(s, v);
-    if (k >= 0) drop(s, k);
+    drop(s, bias);
+    drop(s, v);
+    drop(s, k);
     for (int i = 0; i < 3; i++)
-        if (twice[i] >= 0) drop(s, twice[i]);
+        drop(s, twice[i]);
 }
 
 /* Queries and keys turned. Cohere and ERNIE compute in fp32; Cohere makes fp32 copies of both first, and all of it in them. Returns the keys. */
@@ -256,9 +267,9 @@ static int turn(stage *s, const vram_model *m, double q, double k, double head_d
     *turned_q = rotary(s, q, bytes);
     int turned_k = rotary(s, k, bytes);
     s->bytes = own;
-    if (tables >= 0) drop(s, tables);
-    if (copy_k >= 0) drop(s, copy_k);
-    if (copy_q >= 0) drop(s, copy_q);
+    drop(s, tables);
+    drop(s, copy_k);
+    drop(s, copy_q);
     if (bytes <= own) return turned_k;
     int cast_q = make(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, q), cast_k = make(s, VRAM_WHAT_ATTENTION_ACTIVATIONS, k);
     drop(s, turned_k);
@@ -300,21 +311,20 @@ static int softmax_attention(stage *s, const vram_model *m, const vram_attention
             rest[2] = k;
         } else {
             if (!a->fused_qkv) drop(s, q);
-            if (k >= 0) drop(s, k);
+            drop(s, k);
         }
         q = a->fused_qkv && !parts ? q : turned;
         if (a->fused_qkv && !parts) drop(s, turned);
         k = turned_k;
     }
     if (!a->shares_cache) update_cache(s, a);
-    if (k >= 0) drop(s, k);
-    if (v >= 0) drop(s, v);
+    drop(s, k);
+    drop(s, v);
     attention_core(s, m, a, heads, kv_heads, keys);
     int core = make(s, what, heads * (double)a->v_head_dim);
     int out = linear(s, VRAM_WHAT_HIDDEN_STATES, h, heads * (double)a->v_head_dim);
     int all[] = {core, q, rest[0], rest[2], rest[1], qkv};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i] >= 0) drop(s, all[i]);
+    drop_all(s, (int)(sizeof all / sizeof *all), all);
     return out;
 }
 
@@ -326,9 +336,9 @@ static int sparse_index(stage *s, const vram_attention *a, double keys)
     vram_what what = VRAM_WHAT_ATTENTION_ACTIVATIONS, scores = VRAM_WHAT_ATTENTION_SCORES;
     int q = linear(s, what, heads * d, (double)a->q_lora_rank), turned = make(s, what, heads * (double)a->qk_rope_head_dim), joined = make(s, what, heads * d);
     int wide = make32(s, what, heads * d), copied = s->sequences > 1 ? make32(s, what, d * keys) : -1, product = make32(s, scores, heads * keys);
-    if (copied >= 0) drop(s, copied);
+    drop(s, copied);
     drop(s, wide);
-    drop(s, make32(s, scores, heads * keys));
+    pass_by(s, scores, heads * keys, 4);
     drop(s, product);
     drop(s, joined);
     drop(s, turned);
@@ -354,16 +364,15 @@ static int latent_attention(stage *s, const vram_model *m, const vram_attention 
     if (s->eager) eager_scores(s, m, heads, s->past + s->tokens, false);
     if (s->eager && s->sequences > 1) { /* values are a part of what was expanded: copied out for the product */
         int copy = make_of(s, what, 1, keys, heads * v, s->bytes);
-        drop(s, make_of(s, VRAM_WHAT_CUBLAS_WORKSPACE, 1, 0, CUBLAS_WORKSPACE, 1));
+        workspace(s);
         drop(s, copy);
     }
     int bias = indexed && !s->eager ? make(s, VRAM_WHAT_CAUSAL_MASK, s->past + s->tokens) : -1;
     int core = make(s, what, heads * v);
-    if (bias >= 0) drop(s, bias);
+    drop(s, bias);
     int out = linear(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden, heads * v);
     int all[] = {core, masks, k, expanded, query, turned, compressed, q, low};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i] >= 0) drop(s, all[i]);
+    drop_all(s, (int)(sizeof all / sizeof *all), all);
     return out;
 }
 
@@ -480,7 +489,7 @@ static int experts(stage *s, const vram_model *m, const vram_ffn *f)
     int up = make(s, what, e * w * (f->type == VRAM_FFN_GATED ? 2 : 1)), wide = -1;
     if (bias >= 0) wide = make(s, what, 4 * e * w); /* gate and up clamped, gate times its sigmoid, up + 1; then their product */
     int active = make(s, what, e * w), inner = f->type == VRAM_FFN_GATED && bias < 0 ? make(s, what, e * w) : -1;
-    if (wide >= 0) drop(s, wide);
+    drop(s, wide);
     drop(s, up);
     if (inner >= 0) drop(s, active);
     if (bias >= 0) {
@@ -495,7 +504,7 @@ static int experts(stage *s, const vram_model *m, const vram_ffn *f)
     int out = make(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
     drop(s, sorted);
     drop(s, down);
-    if (bias >= 0) drop(s, bias);
+    drop(s, bias);
     drop(s, selected);
     drop(s, order);
     return out;
@@ -511,11 +520,11 @@ static int every_expert(stage *s, const vram_model *m, const vram_ffn *f)
     int both = make(s, what, 2 * e * w), active = make(s, what, e * w), product = make(s, what, e * w);
     drop(s, active);
     int each = make(s, what, e * h);
-    drop(s, make_of(s, VRAM_WHAT_CUBLAS_WORKSPACE, 1, 0, CUBLAS_WORKSPACE, 1));
+    workspace(s);
     drop(s, product);
     drop(s, both);
     int out = dense_mlp(s, m, f, (double)f->shared_width);
-    drop(s, make(s, VRAM_WHAT_HIDDEN_STATES, h));
+    pass_by(s, VRAM_WHAT_HIDDEN_STATES, h, s->bytes);
     drop(s, each);
     drop(s, in);
     return out;
@@ -553,10 +562,10 @@ static int mixer(stage *s, const vram_model *m, const vram_layer *l)
     int out = -1;
     int before = l->shared_blocks > 0 ? make(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden) : -1; /* Zamba's shared block has run */
     if (l->state.type != VRAM_STATE_NONE) out = state_mixer(s, m, l);
-    if (before >= 0) drop(s, before);
+    drop(s, before);
     if (l->attention.type == VRAM_MIXER_NONE) return out >= 0 ? out : make(s, VRAM_WHAT_HIDDEN_STATES, (double)m->hidden);
     int attended = l->attention.type == VRAM_MIXER_MLA ? latent_attention(s, m, &l->attention) : softmax_attention(s, m, &l->attention);
-    if (out >= 0) drop(s, out);
+    drop(s, out);
     return attended;
 }
 
@@ -589,8 +598,7 @@ static void decoder_layer(stage *s, const vram_model *m, const vram_layer *l)
     int out = feed_forward(s, m, &l->ffn);
     int sum = make(s, VRAM_WHAT_HIDDEN_STATES, h);
     int all[] = {sum, out, second, residual, gpt2 || l->parallel ? attended : -1, l->parallel || keeps ? first : -1, positions, s->weights, sides[1], sides[0], last, input, embeddings};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i] >= 0) drop(s, all[i]);
+    drop_all(s, (int)(sizeof all / sizeof *all), all);
 }
 
 /* The last norm, and the logits of each sequence's last position; then, where a token is sampled, fp32 copies of them. */
@@ -601,7 +609,7 @@ static void head(stage *s, const vram_model *m, double sampled)
     drop(s, input);
     drop(s, embeddings);
     int logits = make_of(s, VRAM_WHAT_LOGITS, 1, 1 / s->tokens, vram_ceil_div((double)m->vocab, s->ranks), s->bytes);
-    drop(s, make_of(s, VRAM_WHAT_CUBLAS_WORKSPACE, 1, 0, CUBLAS_WORKSPACE, 1));
+    workspace(s);
     drop(s, out);
     if (sampled > 0) drop(s, make_of(s, VRAM_WHAT_SAMPLING, sampled, 1 / s->tokens, vram_ceil_div((double)m->vocab, s->ranks), 4));
     drop(s, logits);
