@@ -989,6 +989,10 @@ static vram_cell table_of(const block *b, vram_symbol symbol, double rows)
     return vram_tape_parameter(b->t, SIZE_2(b, symbol, rows, VRAM_SYMBOL_HIDDEN, (double)b->pass->model->hidden), b->pass->plain_width, b->pass->gradients && !b->pass->lora);
 }
 
+/* Words of the table whose gradient backward makes: DTensor has no rule for rows divided over ranks, so that of the whole table is made on
+ * each, and a rank's own is a view of it (torch/distributed/tensor/_ops/_embedding_ops.py, embedding_dense_backward_strategy). */
+static double words_of_gradient(const vram_pass *pass) { return vram_is_fsdp(pass->scenario) ? (double)pass->model->vocab : vram_words_on_rank(pass); }
+
 /* words, and positions where they are learned */
 void vram_block_embedding(const vram_pass *pass, vram_tape *t)
 {
@@ -996,7 +1000,7 @@ void vram_block_embedding(const vram_pass *pass, vram_tape *t)
     block b;
     begin(pass, t, -1, &b);
     int width = pass->plain_width;
-    vram_cell words = vram_op_embedding(t, table_of(&b, VRAM_SYMBOL_VOCABULARY, vram_words_on_rank(pass)), b.hidden, width, VRAM_WHAT_HIDDEN_STATES), y = words;
+    vram_cell words = vram_op_embedding(t, table_of(&b, VRAM_SYMBOL_VOCABULARY, words_of_gradient(pass)), b.hidden, width, VRAM_WHAT_HIDDEN_STATES), y = words;
     if (b.style.scaled_embedding) y = vram_op_constant(t, y, 0, VRAM_WHAT_HIDDEN_STATES);
     if (b.style.embedding_norm || pass->model->embedding_norm) {
         y = norm(&b, y);
@@ -1175,6 +1179,7 @@ void vram_block_head(const vram_pass *pass, vram_tape *t)
     }
     if (over_logits(pass)) vram_op_cross_entropy_over(t, logits, labels);
     else if (pass->scenario->training.loss == VRAM_LOSS_INPLACE && !vram_loss_stays_whole(pass->scenario)) vram_op_cross_entropy_over(t, wide_logits, labels);
+    else if (pass->scenario->parallel.tensor > 1) vram_op_cross_entropy_divided(t, wide_logits, labels);
     else vram_op_cross_entropy(t, wide_logits, labels);
     vram_tape_hold(t, last);
     t->cell[logits].last_use = vram_caller_keeps_logits(pass->scenario) ? (short)-1 : (short)(t->ops - 1);

@@ -842,6 +842,36 @@ vram_cell vram_op_cross_entropy(vram_tape *t, vram_cell logits, vram_cell labels
     return y;
 }
 
+/* loss_parallel writes the loss out: less the greatest of all ranks, exp for the sum, less its logarithm; backward (zeros less one + exp) * g.
+ * Source: torch/distributed/tensor/parallel/loss.py (_log_softmax, _nll_loss_and_log_softmax_backward) */
+void vram_op_cross_entropy_divided(vram_tape *t, vram_cell logits, vram_cell labels)
+{
+    vram_tape_op *op = begin2(t, logits, labels);
+    op->root = true;
+    vram_cell shifted = gradient_like(t, logits, 4), raised = gradient_like(t, logits, 4);
+    make(t, shifted);
+    make(t, raised);
+    drop(t, raised);
+    vram_cell y = output(t, op, t->cell[logits].shape, 4, VRAM_WHAT_LOG_PROBABILITIES);
+    drop(t, shifted);
+    save(t, op, labels);
+    save_output(t, op, y);
+    op->outs = 0;
+    backward(t, op);
+    if (op->grad) {
+        vram_cell picked = gradient_like(t, logits, 4), power = gradient_like(t, logits, 4), sum = gradient_like(t, logits, 4), g = gradient_like(t, logits, 4);
+        make(t, picked);
+        make(t, power);
+        make(t, sum);
+        drop(t, power);
+        make(t, g);
+        drop(t, sum);
+        drop(t, picked);
+        give(t, 0, g);
+    }
+    end(t, op);
+}
+
 /* torch.compile makes of cast and loss a kernel each way: saved are the logits as they came and two numbers a row. */
 void vram_op_cross_entropy_compiled(vram_tape *t, vram_cell logits, vram_cell labels, vram_size rows)
 {

@@ -148,6 +148,7 @@ vram_cell vram_op_fused_gate(vram_tape *t, vram_cell gate, vram_cell up, vram_wh
 vram_cell vram_op_in_place(vram_tape *t, vram_cell x, vram_what what);
 vram_cell vram_op_autocast(vram_tape *t, vram_cell weight); /* what autocast makes of it before a product: once, when it is read more than once */
 vram_cell vram_op_cross_entropy(vram_tape *t, vram_cell logits, vram_cell labels);
+void vram_op_cross_entropy_divided(vram_tape *t, vram_cell logits, vram_cell labels); /* of words divided over ranks */
 void vram_op_cross_entropy_compiled(vram_tape *t, vram_cell logits, vram_cell labels, vram_size rows); /* of 16-bit logits: fp32 stays in the kernel */
 /* Of state-space mixers: a depthwise convolution, a triangular system, a loop over chunks that carries a state */
 vram_cell vram_op_convolution(vram_tape *t, vram_cell x, vram_cell weight, vram_cell bias, vram_size out, vram_what what);
