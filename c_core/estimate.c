@@ -61,7 +61,34 @@ static void remarks(const vram_scenario *s, vram_report *report)
     rank_remark(s, report);
     double product = vram_gpus_of_degrees(s);
     if ((double)s->gpus < product) vram_note_add(report, VRAM_NOTE_GPUS_BELOW_PRODUCT, "gpus", 2, (const double[]){(double)s->gpus, product});
+    if ((double)s->gpus > product && s->task != VRAM_TASK_INFERENCE) vram_note_add(report, VRAM_NOTE_GPUS_ABOVE_PRODUCT, "gpus", 2, (const double[]){(double)s->gpus, product});
     if (s->task == VRAM_TASK_INFERENCE) served(s, report);
+}
+
+static double most_experts(const vram_model *m)
+{
+    double most = 0;
+    for (int i = 0; i < m->kinds; i++) most = vram_max(most, (double)m->kind[i].ffn.experts);
+    return most;
+}
+
+/* Degrees that engines refuse because something cannot be divided evenly. Sources: megatron/training/arguments.py (validate_args),
+ * megatron/core/transformer/transformer_config.py (__post_init__); torchtitan/distributed/parallel_dims.py (_validate). */
+static void undivided(const vram_scenario *s, vram_report *report)
+{
+    double tokens = s->task == VRAM_TASK_RL ? (double)(s->rl.prompt + s->rl.response) : (double)s->training.sequence_length, tensor = (double)s->parallel.tensor, expert = (double)s->parallel.expert;
+    double of_experts = expert > 1 ? expert * vram_expert_tensor(s) : 1, stages = (double)s->parallel.pipeline * (double)s->parallel.virtual_pipeline;
+    const struct { double whole, parts; const char *path; } rows[] = {
+        {vram_most_heads(&s->model), tensor, "parallel.tensor"},
+        {tokens, s->parallel.sequence ? tensor : 1, "parallel.sequence"},
+        {tokens, s->parallel.context > 1 ? 2 * (double)s->parallel.context : 1, "parallel.context"}, /* a rank has a part of each half */
+        {(double)s->model.layers, stages, s->parallel.virtual_pipeline > 1 ? "parallel.virtual_pipeline" : "parallel.pipeline"},
+        {most_experts(&s->model), expert, "parallel.expert"},
+        {vram_data_ranks(s) * tensor, of_experts, "parallel.expert"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].whole != rows[i].parts * vram_floor_div(rows[i].whole, rows[i].parts))
+            vram_note_add(report, VRAM_NOTE_NOT_DIVIDING, rows[i].path, 2, (const double[]){rows[i].whole, rows[i].parts});
 }
 
 /* of a stored weight in full training: precision decides, not `weights` */
@@ -112,7 +139,10 @@ bool vram_estimate(const vram_scenario *s, const vram_gpu *gpus, int gpu_count, 
     vram_gpu_overheads(s, report);
     vram_reserve(s, report);
     remarks(s, report);
-    if (s->task != VRAM_TASK_INFERENCE) not_modelled(s, report);
+    if (s->task != VRAM_TASK_INFERENCE) {
+        undivided(s, report);
+        not_modelled(s, report);
+    }
     if (!vram_ledger_close(report, error)) return false;
     report->cluster_bytes = report->peak_bytes * (double)s->gpus;
     if (!(report->cluster_bytes < VRAM_LARGEST)) return vram_fail(error, VRAM_ERROR_TOO_LARGE, "gpus", report->cluster_bytes, 0, VRAM_LARGEST - 1);

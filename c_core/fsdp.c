@@ -5,6 +5,8 @@
  * is out (FSDPCommContext.all_gather_state), in backward the next group's is on its way (_backward_prefetch). After a group's backward
  * its gradients are copied into one reduce-scatter input, which stays until the next group's (reduce_scatter_states); the output is the
  * shards of the gradients (foreach_reduce). zero 2 = reshard_after_forward=False: parameters stay from forward to their backward.
+ * A stage of a pipeline keeps its parameters gathered and its gradients whole until its last micro-batch is through, then reduces them
+ * (torch/distributed/pipelining/stage.py, backward_maybe_with_nosync; torchtitan/distributed/fsdp.py, get_fsdp_reshard_after_forward_policy).
  *
  * FSDP 1 (torch/distributed/fsdp/_flat_param.py, _runtime_utils.py): a group is one flat parameter, gathered in place; in backward the next
  * is gathered before the present one's gradients are there (BACKWARD_PRE). The gradients of its pieces are joined into one flat gradient
@@ -88,11 +90,35 @@ static void fsdp2_backward(const vram_sharding *g, int place, bool over, list *l
     if (!accumulated) reduced(g, place + 1, l);
 }
 
+/* Whole gradients of the layers from .. to the last, as they are summed up over micro-batches */
+static void summed(const vram_sharding *g, int64_t from, list *l)
+{
+    for (int k = 0; k < g->m->kinds; k++) {
+        double n = 0;
+        for (int64_t i = from; i < g->layers; i++) n += g->m->layer_kind[i] == k;
+        vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, n, g->layer[k].trained, g->gradient_width);
+    }
+    if (from == 0) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, 1, g->root.trained, g->gradient_width);
+}
+
+static bool pipelined(const vram_sharding *g) { return g->s->parallel.pipeline > 1; }
+
+static void stage_items(const vram_sharding *g, vram_moment moment, int place, list *l)
+{
+    bool again = g->s->training.gradient_accumulation > 1, backward = moment == VRAM_MOMENT_BACKWARD || moment == VRAM_MOMENT_REDUCE;
+    gathered_root(g, l);
+    gathered(g, 0, g->layers, l);
+    if (again || moment == VRAM_MOMENT_EPILOGUE || (backward && place == VRAM_PLACE_EMBEDDING)) summed(g, 0, l);
+    else if (backward && place >= 0) summed(g, place + 1, l);
+    if (moment == VRAM_MOMENT_EPILOGUE) scatter(g, vram_sharding_layer(g, 0), l);
+}
+
 void vram_fsdp2_items(const vram_sharding *g, vram_moment moment, int place, list *l)
 {
     bool keeps = g->s->parallel.zero < 3, accumulated = g->s->training.gradient_accumulation > 1;
     if (moment == VRAM_MOMENT_REST) at_rest(g, l);
     if (moment == VRAM_MOMENT_REST || moment == VRAM_MOMENT_LOAD) return;
+    if (pipelined(g) && moment != VRAM_MOMENT_STEP) { stage_items(g, moment, place, l); return; }
     if (accumulated || moment == VRAM_MOMENT_STEP) all_gradients(g, l);
     switch (moment) {
     case VRAM_MOMENT_FORWARD:

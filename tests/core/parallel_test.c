@@ -6,6 +6,7 @@
 #include "core.h"
 #include "json/api.h"
 
+#include <stdio.h>
 #include <string.h>
 
 extern const char vram_presets[];
@@ -117,4 +118,37 @@ TEST(parallel_unread, "a setting that an engine does not read is said to change 
     CHECK(noted(TRAIN("llama-3.1-8b", "full", "", "\"weights\":\"nf4\""), VRAM_NOTE_UNREAD_HERE, "weights"), "weights of a model that is trained whole");
     CHECK(noted(TRAIN("llama-3.1-8b", "full", "", "\"parallel\":{\"engine\":\"fsdp2\",\"data\":8,\"zero\":1}"), VRAM_NOTE_SHARDS_ALL, "parallel.zero"), "stage 1 under FSDP");
     CHECK(same(peak(TRAIN("llama-3.1-8b", "full", "", "\"parallel\":{\"engine\":\"fsdp2\",\"data\":8}")), peak(TRAIN("llama-3.1-8b", "full", "", "\"parallel\":{\"engine\":\"fsdp2\",\"data\":8,\"zero\":3}"))), "FSDP shares all of itself");
+}
+
+TEST(parallel_undivided, "degrees that divide nothing evenly are named, those that do are not")
+{
+    const struct { const char *parallel, *path; bool said; } rows[] = {
+        {"\"tensor\":3", "parallel.tensor", true}, {"\"tensor\":4", "parallel.tensor", false},
+        {"\"expert\":3,\"data\":3", "parallel.expert", true}, {"\"expert\":4,\"data\":2", "parallel.expert", true}, {"\"expert\":4,\"data\":8", "parallel.expert", false},
+        {"\"pipeline\":5", "parallel.pipeline", true}, {"\"pipeline\":4", "parallel.pipeline", false}, {"\"context\":3", "parallel.context", true}, {"\"context\":2", "parallel.context", false},
+    };
+    for (int i = 0; i < COUNT(rows); i++) {
+        char scenario[256];
+        snprintf(scenario, sizeof scenario, TRAIN("mixtral-8x7b-instruct-v0.1", "full", "", "\"parallel\":{%s}"), rows[i].parallel);
+        CHECK(noted(scenario, VRAM_NOTE_NOT_DIVIDING, rows[i].path) == rows[i].said, "%s", rows[i].parallel);
+    }
+}
+
+/* PyTorch's own styles of tensor parallelism on transformers' Llama and Qwen 2 (ColwiseParallel, RowwiseParallel, SequenceParallel, loss_parallel),
+ * alone and over FSDP 2, measured as above. */
+TEST(parallel_tensor, "tensor parallelism outside Megatron, as PyTorch's allocator counts it")
+{
+    const struct { const char *name, *scenario; double forward, peak; } rows[] = {
+        {"tp2", TRAIN("llama-3.1-8b", "full", BATCH, "\"parallel\":{\"tensor\":2}"), 42223921664, 46418264064},
+        {"tp2sp", TRAIN("llama-3.1-8b", "full", BATCH, "\"parallel\":{\"tensor\":2,\"sequence\":true}"), 38969657856, 43147223040},
+        {"tp8sp", TRAIN("llama-3.1-8b", "full", BATCH, "\"parallel\":{\"tensor\":8,\"sequence\":true}"), 11387515392, 12425644032},
+        {"f4tp2sp", TRAIN("llama-3.1-8b", "full", BATCH, "\"parallel\":{\"engine\":\"fsdp2\",\"zero\":3,\"data\":4,\"tensor\":2,\"sequence\":true}"), 22165578240, 26343143424},
+        {"f4tp4", TRAIN("llama-3.1-8b", "full", BATCH, "\"parallel\":{\"engine\":\"fsdp2\",\"zero\":3,\"data\":4,\"tensor\":4}"), 17155097088, 19250190336},
+        {"f4tp4sp-qwen", TRAIN("qwen2.5-7b", "full", BATCH, "\"parallel\":{\"engine\":\"fsdp2\",\"zero\":3,\"data\":4,\"tensor\":4,\"sequence\":true}"), 11718547456, 14194256896},
+    };
+    for (int i = 0; i < COUNT(rows); i++) {
+        double forward = alive(rows[i].scenario, VRAM_PHASE_FORWARD, ~0u), most = peak(rows[i].scenario);
+        CHECK(forward > rows[i].forward * 0.995 && forward < rows[i].forward * 1.005, "%s: forward %.0f, not %.0f", rows[i].name, forward, rows[i].forward);
+        CHECK(most > rows[i].peak * 0.995 && most < rows[i].peak * 1.005, "%s: peak %.0f, not %.0f", rows[i].name, most, rows[i].peak);
+    }
 }
