@@ -259,9 +259,6 @@ void vram_transformers_generate(const vram_scenario *scenario, const vram_model 
                                 vram_phase phase, vram_report *report);             /* the same within a training loop */
 void vram_engine_llama_cpp(const vram_scenario *scenario, vram_report *report);     /* engine_llama_cpp.c */
 double vram_llama_cpp_cache_padding(const vram_scenario *scenario, bool windowed);  /* what CUDA adds to quantised caches, of one of the two */
-/* What llama.cpp keeps in host memory, as its log says: the model's tensors that no GPU has (mapped from the file), the buffer of results, the compute buffer */
-typedef struct { double model, output, compute; bool pinned_output; } vram_llama_cpp_host;
-vram_llama_cpp_host vram_llama_cpp_host_bytes(const vram_scenario *scenario);       /* engine_llama_cpp.c; the output is pinned when the GPU makes it */
 
 /* ---- training.c, replay.c, sharding.c ---- */
 /* FSDP 1 beside packed weights: adapters are left whole on every rank and summed as DDP does. So do those whose logs there are

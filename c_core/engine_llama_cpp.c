@@ -135,26 +135,16 @@ void vram_engine_llama_cpp(const vram_scenario *scenario, vram_report *report)
     add_bytes(report, VRAM_COMPONENT_KV_CACHE, VRAM_WHAT_PADDING, VRAM_EXACT, vram_llama_cpp_cache_padding(scenario, false) + vram_llama_cpp_cache_padding(scenario, true));
     llama_weights weights = {.output = 0};
     llama_batch batch = batch_of(scenario);
-    if (batch.host_layers > 0) vram_gguf_walk(scenario, &scenario->model, vram_llama_cpp_file(scenario, scenario->weights), note_type, &weights);
-    batch.weights = &weights;
-    double bytes = llama_graph_buffers(&graph, &scenario->model, &batch).gpu;
-    add_compute_buffer(&graph, batch.tokens, bytes, report);
-    add_pool(scenario, &batch, report);
-}
-
-/* llama-context.cpp, output_reserve: a row of logits a slot at the start */
-vram_llama_cpp_host vram_llama_cpp_host_bytes(const vram_scenario *scenario)
-{
-    ggml_graph graph;
-    llama_weights weights = {.output = 0};
-    llama_batch batch = batch_of(scenario);
     vram_format file = vram_llama_cpp_file(scenario, scenario->weights);
     if (batch.host_layers > 0) vram_gguf_walk(scenario, &scenario->model, file, note_type, &weights);
     batch.weights = &weights;
-    return (vram_llama_cpp_host){
+    llama_buffers buffers = llama_graph_buffers(&graph, &scenario->model, &batch);
+    add_compute_buffer(&graph, batch.tokens, buffers.gpu, report);
+    add_pool(scenario, &batch, report);
+    report->host = (vram_host){
         .model = vram_gguf_host_bytes(scenario, &scenario->model, file),
-        .output = batch.sequences * (double)scenario->model.vocab * 4,
-        .compute = llama_graph_buffers(&graph, &scenario->model, &batch).host,
+        .output = batch.sequences * (double)scenario->model.vocab * 4, /* llama-context.cpp, output_reserve: a row of logits a slot at the start */
+        .compute = buffers.host,
         .pinned_output = batch.host_layers <= scenario->model.layers,
     };
 }

@@ -130,7 +130,7 @@ static void cache_lines(const vram_scenario *s, bool windowed, vram_report *repo
 static void llama_lines(const vram_scenario *s, vram_report *report)
 {
     const unsigned compute = VRAM_BIT(VRAM_COMPONENT_WORKSPACE) | VRAM_BIT(VRAM_COMPONENT_LOGITS);
-    const vram_llama_cpp_host host = vram_llama_cpp_host_bytes(s);
+    const vram_host host = report->host;
     const device_names names = names_of(&s->gpu);
     double layers = (double)s->model.layers + 1, state = vram_bytes_alive(report, VRAM_PHASE_LOAD, VRAM_BIT(VRAM_COMPONENT_RECURRENT_STATE));
     add(report, VRAM_LOG_LLAMA_LAYERS, 2, (const double[]){s->llama_cpp.gpu_layers < 0 ? layers : vram_min(layers, (double)s->llama_cpp.gpu_layers), layers});

@@ -457,6 +457,10 @@ typedef struct {
     double sequences;          /* of `context` tokens that run at once on the scenario's own card */
 } vram_pool;
 
+/* What llama.cpp keeps in host memory, as its log says, in bytes: the model's tensors that no GPU has (mapped from the file), the buffer of results
+ * (pinned when the GPU makes it), the compute buffer. All 0 of other engines. */
+typedef struct { double model, output, compute; bool pinned_output; } vram_host;
+
 typedef struct vram_report {
     double params_total, params_active, params_trainable;
     unsigned phases;           /* bits of the phases that the task has */
@@ -467,6 +471,7 @@ typedef struct vram_report {
     double cluster_bytes;      /* all GPUs together: peak of the fullest times their number */
     double kv_tokens_capacity, max_context; /* negative: not applicable */
     vram_pool pool;
+    vram_host host;
     int notes;
     vram_note note[VRAM_MAX_NOTES];
     int fits;

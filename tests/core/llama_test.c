@@ -198,6 +198,7 @@ TEST(llama_host, "llama.cpp: what stays in host memory")
         {"qwen3-30b-a3b", 32768, 512, 4, true, 24, 31791686656, 2430976, 41955360},
     };
     static vram_scenario scenario;
+    static vram_report report;
     vram_json *json = vram_json_open(vram_presets, vram_presets_bytes);
     for (int i = 0; i < COUNT(cases); i++) {
         char text[512], layers[32] = "";
@@ -208,7 +209,8 @@ TEST(llama_host, "llama.cpp: what stays in host memory")
         cJSON *tree = vram_json_parse(text, strlen(text), &error);
         bool read = tree && vram_json_scenario_read(json, tree, &scenario, &error);
         CHECK(read, "%s: %s", text, error.path);
-        vram_llama_cpp_host got = vram_llama_cpp_host_bytes(&scenario);
+        CHECK(vram_estimate(&scenario, NULL, 0, &report, &error), "%s: %s", text, error.path);
+        const vram_host got = report.host;
         CHECK(same(got.model, cases[i].model_bytes) && same(got.output, cases[i].output) && same(got.compute, cases[i].compute), "%s: %.0f %.0f %.0f", text, got.model, got.output, got.compute);
         CHECK(got.pinned_output == (cases[i].gpu_layers != 0), "%s", text);
         cJSON_Delete(tree);
