@@ -253,6 +253,29 @@ for (const [place, url, allowed] of places) {
     assert.equal(Number(price.split(' B')[0].replaceAll(',', '')), JSON.parse(batch([full])[0]).peak.bytes)
   })
 
+  await on('a long list opens at once, and its prices follow', async page => {
+    await open(page, url, '#v=1&task=training&model=qwen3-8b&lang=en&unit=GB')
+    const field = await page.$('.field-model .combo-input')
+    const before = await field.evaluate(input => {
+      input.focus()
+      input.click()
+      return [...input.parentNode.querySelectorAll('.combo-right')].map(n => n.textContent)
+    })
+    assert.equal(before.length, presets.models.length)
+    assert.deepEqual([...new Set(before)], [''])
+    await page.waitForFunction(() => [...document.querySelectorAll('.field-model .combo-right')].every(n => n.textContent), { timeout: 20000 })
+    const shown = await field.evaluate(input => [...input.parentNode.querySelectorAll('.combo-option')].map(n => [n.querySelector('.combo-label').textContent, n.querySelector('.combo-right').textContent]))
+    const some = presets.models.slice(0, 5)
+    const peaks = batch(some.map(m => ({ task: 'training', model: m.id }))).map(l => JSON.parse(l).peak.bytes)
+    for (const [i, m] of some.entries()) {
+      const [, price] = shown.find(([label]) => label === m.name)
+      assert.ok(Math.abs(Number(price.split(' ')[0].replaceAll(',', '')) * 1e9 - peaks[i]) < peaks[i] * 0.006, `${m.name}: ${price}`)
+    }
+    await page.keyboard.press('ArrowDown')
+    await page.keyboard.press('Enter')
+    assert.equal(await page.$eval('.field-model .combo-input', n => n.value), shown[shown.findIndex(([label]) => label === 'Qwen3-8B') + 1][0])
+  })
+
   await on('a training step is a curve: its summits are the phases, a button or a click on it chooses one', async page => {
     const scenario = { task: 'training', model: 'qwen3-8b', training: { checkpointing: 'full' } }
     const [report] = batch([scenario]).map(l => JSON.parse(l))

@@ -1,13 +1,20 @@
-// A text box with a list that filters as one types (ARIA combobox). The list is asked for when it opens, so its prices are fresh.
+// A text box with a list that filters as one types (ARIA combobox). The list is made when it opens; its prices are asked for then, a few at a
+// time, so that it opens at once.
 import { el, keyed, setAttr, setText, show } from './dom.js';
 import { ui } from './i18n.js';
 
 let serial = 0;
 const GAP = 4; // px between the box and its list, and to the window's edge
+const SLICE = 8; // ms of asking between two chances for the browser
+const FEW = 3; // prices asked for at once
+const SHOW_AFTER = 100; // ms until those that are known are shown
 
-// itemsOf() -> [{value, label, sub, right, group, refused}]; onPick(value)
-export function combobox({ labelledby, describedby, itemsOf, onPick, placeholder }) {
+// itemsOf(prices) -> [{value, label, sub, right, group, refused}], a price by its value where it is known; onPick(value)
+// priced: {values() -> [value, …], of(values) -> Map of their prices}
+export function combobox({ labelledby, describedby, itemsOf, priced = null, onPick, placeholder }) {
   const id = `list-${(serial += 1)}`;
+  let prices = new Map();
+  let timer = 0;
   let items = [];
   let found = [];
   let active = -1;
@@ -74,9 +81,32 @@ export function combobox({ labelledby, describedby, itemsOf, onPick, placeholder
     option?.scrollIntoView({ block: 'nearest' });
   }
 
+  function ask(values) {
+    let shown = performance.now();
+    const step = () => {
+      const end = performance.now() + SLICE;
+      do for (const [value, price] of priced.of(values.splice(0, FEW))) prices.set(value, price); while (values.length && performance.now() < end);
+      if (!values.length || performance.now() - shown > SHOW_AFTER) {
+        showPrices();
+        shown = performance.now();
+      }
+      if (values.length) timer = setTimeout(step);
+    };
+    timer = setTimeout(step);
+  }
+
+  function showPrices() {
+    items = itemsOf(prices);
+    const by = new Map(items.map((item) => [item.value, item]));
+    found = found.map((item) => by.get(item.value) ?? item);
+    found.forEach((item, i) => updateOption(list.children[i], item));
+  }
+
   function open() {
     if (isOpen()) return;
-    items = itemsOf();
+    prices = new Map();
+    items = itemsOf(prices);
+    if (priced) ask(priced.values());
     show(popup, true);
     setAttr(input, 'aria-expanded', 'true');
     place();
@@ -87,6 +117,7 @@ export function combobox({ labelledby, describedby, itemsOf, onPick, placeholder
 
   function close() {
     if (!isOpen()) return;
+    clearTimeout(timer);
     show(popup, false);
     setAttr(input, 'aria-expanded', 'false');
     setAttr(input, 'aria-activedescendant', null);

@@ -8,7 +8,8 @@ const ROOM = 2; // the scale shows up to so many times the need
 const ORDINARY = 100e9; // bytes; and at least so much, so that small needs do not make every card endless
 
 // fitOn(gpu id): the scenario on that card, for cards that the report does not compare with by itself
-export function makeCompare(root, { fitOn }) {
+// onMore(): all cards are wanted, or no longer
+export function makeCompare(root, { fitOn, onMore }) {
   const caption = el('caption', { class: 'vh' });
   const heads = ['gpu', 'usable', 'verdict'].map((id) => ({ id, node: el('th', { scope: 'col', class: `col-${id}` }) }));
   const body = el('tbody', {});
@@ -17,7 +18,8 @@ export function makeCompare(root, { fitOn }) {
   const more = el('button', { type: 'button', class: 'quiet-button' });
   let all = false;
   let last = null;
-  more.addEventListener('click', () => { all = !all; draw(); });
+  let others = [];
+  more.addEventListener('click', () => { all = !all; onMore(); });
   root.append(table, more);
 
   function makeRow() {
@@ -32,15 +34,27 @@ export function makeCompare(root, { fitOn }) {
     return row;
   }
 
+  // Of the cards that the report leaves out, a piece of work each.
+  function* fitsOfOthers({ report, presets }) {
+    const there = new Set(report.fits.map((f) => f.gpu));
+    const found = [];
+    for (const g of all ? presets.gpus : []) {
+      if (there.has(g.id)) continue;
+      const fit = fitOn(g.id);
+      if (fit) found.push(fit);
+      yield;
+    }
+    return found;
+  }
+
   function draw() {
-    if (!last) return;
     const { report, presets, lists, unit } = last;
     const bytesNeeded = need(report);
     const known = new Map(presets.gpus.map((g) => [g.id, g]));
     const own = report.fits[0].gpu;
     const there = new Set(report.fits.map((f) => f.gpu));
     const rest = presets.gpus.filter((g) => !there.has(g.id));
-    const rows = [...report.fits, ...(all ? rest.map((g) => fitOn(g.id)).filter(Boolean) : [])]
+    const rows = [...report.fits, ...others]
       .sort((a, b) => a.usable_bytes - b.usable_bytes || a.gpu.localeCompare(b.gpu));
     // One scale for all: the need with room around it. A card larger than that runs off the edge, and so does a need larger than all cards.
     const largest = Math.max(...rows.map((f) => f.usable_bytes));
@@ -69,7 +83,13 @@ export function makeCompare(root, { fitOn }) {
     setText(more, all ? ui('show_common') : ui('show_all', { n: presets.gpus.length }));
   }
 
-  return { update(next) { last = next; draw(); } };
+  return {
+    * update(next) {
+      others = yield* fitsOfOthers(next);
+      last = next;
+      draw();
+    },
+  };
 }
 
 // Segments of a bar as one background: hard stops in the components' hues.

@@ -52,13 +52,11 @@ export function chips(field, { labelledby, describedby, onPick, pricesOf }) {
     const label = el('span', { id: freshId('more'), class: 'vh' });
     rest = combobox({
       labelledby: `${labelledby} ${label.id}`, describedby,
-      itemsOf: () => {
-        const prices = pricesOf(field.path, values); // asked for when the list opens
-        return values.map((value) => {
-          const price = prices.get(value);
-          return { value, label: valueWord(field.path, value), right: priceText(price, seen.unit), verdict: price?.verdict, refused: price?.error, title: priceTitle(price, seen.peak, seen.unit) };
-        });
-      },
+      priced: { values: () => [...values], of: (some) => pricesOf(field.path, some) },
+      itemsOf: (prices) => values.map((value) => {
+        const price = prices.get(value);
+        return { value, label: valueWord(field.path, value), right: priceText(price, seen.unit), verdict: price?.verdict, refused: price?.error, title: priceTitle(price, seen.peak, seen.unit) };
+      }),
       onPick,
     });
     rest.label = label;

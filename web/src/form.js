@@ -54,7 +54,7 @@ export function makeForm(root, { index, presets, actions }) {
   // ---- GPU and how many
   const gpuLabel = el('span', { class: 'field-label', id: freshId('gpu') });
   const gpuNote = el('p', { class: 'field-note', id: freshId('note') });
-  const gpuCombo = combobox({ labelledby: gpuLabel.id, describedby: gpuNote.id, itemsOf: gpuItems, onPick: (value) => actions.patch({ gpu: value }, true) });
+  const gpuCombo = combobox({ labelledby: gpuLabel.id, describedby: gpuNote.id, priced: { values: () => presets.gpus.map((g) => g.id), of: (ids) => actions.prices('gpu', ids) }, itemsOf: gpuItems, onPick: (value) => actions.patch({ gpu: value }, true) });
   const gpusField = index.byPath.get('gpus');
   const gpusId = freshId('gpus');
   const gpusLabel = el('label', { class: 'vh', for: gpusId });
@@ -65,11 +65,10 @@ export function makeForm(root, { index, presets, actions }) {
   const gpu = el('div', { class: 'field field-gpu', data: { path: 'gpu' } }, el('div', { class: 'field-head' }, gpuLabel),
     el('div', { class: 'gpu-row' }, gpuCombo.node, el('span', { class: 'times', 'aria-hidden': 'true' }, '×'), gpusLabel, gpusInput), gpuNote);
 
-  function gpuItems() {
-    const prices = actions.prices('gpu', presets.gpus.map((g) => g.id));
+  function gpuItems(prices) {
     return presets.gpus.map((g) => {
       const fit = prices.get(g.id);
-      const word = fit && !fit.error ? ui(`verdict_short_${fit.verdict}`, { n: fit.gpus_needed }) : ui('refused');
+      const word = !fit ? '' : fit.error ? ui('refused') : ui(`verdict_short_${fit.verdict}`, { n: fit.gpus_needed });
       return { value: g.id, label: g.name, group: g.vendor, sub: bytesShort(g.memory_bytes, now.unit), right: word, title: `${g.vendor} · ${bytesFull(g.memory_bytes)}` };
     });
   }

@@ -165,7 +165,7 @@ export async function start({ wasm, presets, accuracy }) {
     onDrop: () => pair([slots[0]]),
   });
   const timeline = makeTimeline($('time'), { onPhase: (id) => { phase = id; render(); }, onComponent: light });
-  const compare = makeCompare($('compare'), { fitOn: (id) => core.estimate({ ...slots[0].report.scenario, gpu: id }).fits?.[0] ?? null });
+  const compare = makeCompare($('compare'), { onMore: () => later(rest()), fitOn: (id) => core.estimate({ ...slots[0].report.scenario, gpu: id }).fits?.[0] ?? null });
   const facts = makeFacts($('facts'));
   const notes = makeNotes($('notes-block'));
   const limits = makeLimits($('limits'), { solve: core.solve, onPick: (path, value) => patch({ [path]: value }, true) });
@@ -330,7 +330,7 @@ export async function start({ wasm, presets, accuracy }) {
       yield;
     }
     if (shown.embed === '1') return;
-    compare.update(now);
+    yield* compare.update(now);
     yield;
     rules.update(now);
     yield;

@@ -50,10 +50,8 @@ export function modelField({ presets, pricesOf, onChange }) {
   // ---- presets
   const combo = combobox({
     labelledby: title.id, describedby: help.id,
-    itemsOf: () => {
-      const prices = pricesOf(presets.models.map((m) => m.id));
-      return modelItems(presets, (id) => prices.get(id), now.unit);
-    },
+    priced: { values: () => presets.models.map((m) => m.id), of: pricesOf },
+    itemsOf: (prices) => modelItems(presets, (id) => prices.get(id), now.unit),
     onPick: (value) => onChange(value, true),
   });
 
@@ -161,11 +159,8 @@ export function roleControl(field, { labelledby, describedby, presets, pricesOf,
   let now = {};
   const combo = combobox({
     labelledby, describedby,
-    itemsOf: () => {
-      const values = [...(field.values ?? []), ...presets.models.map((m) => m.id)];
-      const prices = pricesOf(field.path, values);
-      return modelItems(presets, (id) => prices.get(id), now.unit, field.values ?? []);
-    },
+    priced: { values: () => [...(field.values ?? []), ...presets.models.map((m) => m.id)], of: (some) => pricesOf(field.path, some) },
+    itemsOf: (prices) => modelItems(presets, (id) => prices.get(id), now.unit, field.values ?? []),
     onPick,
   });
   return {
