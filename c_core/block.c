@@ -1076,12 +1076,22 @@ static vram_cell serial_blocks(const block *b, vram_cell x, vram_cell *weights)
     return y;
 }
 
+/* bitsandbytes hands its product on in the type of its input, and under autocast LayerNorm's output is fp32: so is then what an MLP adds to the
+ * stream, behind the first layer. Source: bitsandbytes/nn/modules.py (Linear4bit.forward) */
+static int carried_width(const vram_pass *pass)
+{
+    vram_norm_type norm_type = pass->model->norm;
+    style family = style_of(pass->model);
+    bool layer_norm = (norm_type == VRAM_NORM_LAYER || norm_type == VRAM_NORM_LAYER_BIAS || norm_type == VRAM_NORM_LAYER_BARE) && !family.written_norm && !family.wide_norm && !family.narrow_norm;
+    return pass->four_bit && layer_norm && pass->scenario->training.autocast && !pass->no_autocast ? 4 : vram_stream_width(pass);
+}
+
 void vram_block_layer(const vram_pass *pass, int kind, bool input_gradient, vram_tape *t)
 {
     if (vram_is_megatron(pass->scenario, pass->model)) { vram_megatron_layer(pass, kind, input_gradient, t); return; }
     block b;
     begin(pass, t, kind, &b);
-    vram_cell weights = VRAM_NO_CELL, x = vram_tape_input(t, b.stream, vram_stream_width(pass), VRAM_WHAT_HIDDEN_STATES, input_gradient);
+    vram_cell weights = VRAM_NO_CELL, x = vram_tape_input(t, b.stream, input_gradient || !pass->gradients ? carried_width(pass) : vram_stream_width(pass), VRAM_WHAT_HIDDEN_STATES, input_gradient);
     if (pass->outputs_held) t->cell[x].last_use = -1;
     vram_cell y = b.layer->parallel ? parallel_blocks(&b, x, &weights) : serial_blocks(&b, x, &weights);
     if (b.style.layer_scalar) {
@@ -1154,7 +1164,7 @@ void vram_block_head(const vram_pass *pass, vram_tape *t)
     if (vram_is_megatron(pass->scenario, pass->model)) { vram_megatron_head(pass, t); return; }
     block b;
     begin(pass, t, -1, &b);
-    vram_cell x = vram_tape_input(t, b.stream, vram_stream_width(pass), VRAM_WHAT_HIDDEN_STATES, pass->gradients);
+    vram_cell x = vram_tape_input(t, b.stream, carried_width(pass), VRAM_WHAT_HIDDEN_STATES, pass->gradients);
     vram_cell last = gather(&b, pass->model->final_norm ? norm(&b, x) : x), weight = head_weight(&b);
     if (wide_stream(pass->model)) last = vram_op_cast(t, last, pass->plain_width, VRAM_WHAT_HIDDEN_STATES);
     t->offloads = false; /* the head is left out, and the loss is outside */

@@ -65,7 +65,7 @@ static void fused(const writer *w, vram_cell last, vram_cell weight)
     double rows = p->batch * p->tokens, least = vram_ceil_div(rows, vram_ceil_div(w->words, w->hidden)), chunk = 1;
     while (chunk < least) chunk *= 2;
     vram_tape_mark(w->t);
-    vram_op_fused_loss(w->t, last, weight, table_of(w, vram_min(chunk, rows), w->words), vram_tape_size(w->t, 2, (const vram_factor[]){{VRAM_SYMBOL_MICRO_BATCH, p->batch}, {VRAM_SYMBOL_SEQUENCE, p->tokens}}));
+    vram_op_fused_loss(w->t, last, weight, table_of(w, vram_min(chunk, rows), w->words), table_of(w, vram_min(chunk, rows), w->hidden), vram_tape_size(w->t, 2, (const vram_factor[]){{VRAM_SYMBOL_MICRO_BATCH, p->batch}, {VRAM_SYMBOL_SEQUENCE, p->tokens}}));
     vram_tape_hold(w->t, last);
 }
 

@@ -1149,9 +1149,36 @@ void vram_op_tiled(vram_tape *t, vram_cell x, vram_cell weight, const vram_tile_
     end(t, op);
 }
 
+/* A product of chunks under autocast casts its part of the rows and the whole weight: turned over for the logits, a view that is cast for each
+ * chunk; as it is for the gradient of the rows, and kept. For the gradient of the weight the rows are cast once more, while
+ * fp32 logits have that gradient made beside the sum. */
+static void fused_loss_chunk(vram_tape *t, const vram_tape_op *op, vram_size chunk_rows, int width, bool several)
+{
+    bool casts = vram_width(t, op->in[1]) > width, rows_cast = vram_width(t, op->in[0]) > width;
+    vram_cell turned = scratch(t, t->cell[op->in[1]].shape, width, VRAM_WHAT_AUTOCAST_WEIGHTS), kept = scratch(t, t->cell[op->in[1]].shape, width, VRAM_WHAT_AUTOCAST_WEIGHTS), rows = scratch(t, chunk_rows, width, VRAM_WHAT_AUTOCAST_INPUT);
+    t->cell[kept].cached = t->cell[op->in[1]].grad;
+    if (casts && several) make(t, kept); /* of the chunk before */
+    if (casts) make(t, turned);
+    if (rows_cast) make(t, rows);
+    workspace(t, t->workspace);
+    if (rows_cast) drop(t, rows);
+    if (casts) drop(t, turned);
+    if (casts && !several) make(t, kept);
+    make(t, rows);
+    workspace(t, t->workspace);
+    drop(t, rows);
+    if (casts && !t->cell[kept].cached) drop(t, kept);
+    if (!wants(t, op, 1)) return;
+    vram_cell beside = width == 4 ? scratch(t, t->cell[op->in[1]].shape, 4, VRAM_WHAT_GRADIENT_SUM) : rows;
+    bool made = width == 4 || rows_cast;
+    if (made) make(t, beside);
+    workspace(t, t->workspace);
+    if (made) drop(t, beside);
+}
+
 /* Liger's fused linear cross entropy: a chunk's logits become their own gradient; the gradients of x and of the weight are made in the forward
  * pass and handed out in backward. Source: liger_kernel/ops/fused_linear_cross_entropy.py */
-void vram_op_fused_loss(vram_tape *t, vram_cell x, vram_cell weight, vram_size chunk, vram_size rows)
+void vram_op_fused_loss(vram_tape *t, vram_cell x, vram_cell weight, vram_size chunk, vram_size chunk_rows, vram_size rows)
 {
     vram_tape_op *op = begin2(t, x, weight);
     int width = t->autocast ? 2 : vram_width(t, x);
@@ -1163,9 +1190,10 @@ void vram_op_fused_loss(vram_tape *t, vram_cell x, vram_cell weight, vram_size c
         make(t, early[k]);
         save_output(t, op, early[k]);
     }
-    vram_cell losses = cell(t, rows, 4, VRAM_WHAT_LABEL_STATISTICS), logits = tile(t, chunk, width);
+    vram_cell losses = cell(t, rows, 4, VRAM_WHAT_LABEL_STATISTICS);
     make(t, losses);
-    workspace(t, t->workspace);
+    vram_cell logits = tile(t, chunk, width);
+    fused_loss_chunk(t, op, chunk_rows, width, t->shape[chunk_rows].elements < t->shape[t->cell[x].shape].elements);
     drop(t, logits);
     backward(t, op);
     for (int k = 0; k < 2; k++) {

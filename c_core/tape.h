@@ -169,7 +169,7 @@ vram_cell vram_op_cross_entropy_over(vram_tape *t, vram_cell logits, vram_cell l
 vram_cell vram_op_pick(vram_tape *t, vram_cell x, vram_size index, vram_size out, vram_what what);    /* x[mask]: rows by an index of its own */
 typedef struct { vram_size tile, tile_weight, tile_rows, rows; } vram_tile_sizes;
 void vram_op_tiled(vram_tape *t, vram_cell x, vram_cell weight, const vram_tile_sizes *sizes);         /* log-probabilities, never whole logits */
-void vram_op_fused_loss(vram_tape *t, vram_cell x, vram_cell weight, vram_size chunk, vram_size rows);  /* gradients made with the loss, forward */
+void vram_op_fused_loss(vram_tape *t, vram_cell x, vram_cell weight, vram_size chunk, vram_size chunk_rows, vram_size rows);  /* gradients made with the loss, forward */
 vram_cell vram_op_scale_part(vram_tape *t, vram_cell x, vram_size part, vram_what what);               /* x[part] /= a number, in place; the whole x */
 void vram_op_log_probabilities(vram_tape *t, vram_cell logits, vram_size row, vram_size labels);       /* of the labels; a sequence's logits (row) at a time */
 
