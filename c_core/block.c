@@ -297,6 +297,9 @@ static void dora_norm(const block *b, const layer_shape *l, double rank, vram_ce
     names[0] = vram_op_constant(t, vram_tape_outside(t, square, width, VRAM_WHAT_DORA_WEIGHT), width, VRAM_WHAT_DORA_WEIGHT);
     names[1] = vram_op_linear(t, names[0], matrix(b, rank, l->columns, width, false), VRAM_NO_CELL, low, VRAM_WHAT_LORA_DOWN);
     names[2] = vram_op_cast(t, vram_op_linear(t, names[1], matrix(b, l->rows, rank, width, false), VRAM_NO_CELL, whole, VRAM_WHAT_DORA_WEIGHT), width, VRAM_WHAT_DORA_WEIGHT);
+    vram_tape_hold(t, names[0]);
+    const vram_size kept[2] = {square, low}; /* gone with the function, but for a pass whose graph keeps what it saves: that of the product hangs on its name */
+    for (int i = 0; i < 2; i++) names[i] = vram_op_kept(t, kept[i], t->autocast ? 2 : width, VRAM_WHAT_DORA_WEIGHT);
     names[3] = whole_weight(b, l, width);
     vram_cell sum = vram_op_add(t, names[3], vram_op_constant(t, names[2], 0, VRAM_WHAT_DORA_WEIGHT), VRAM_WHAT_DORA_WEIGHT);
     vram_op_mean(t, sum, SIZE_1(b, VRAM_SYMBOL_WIDTH, l->rows));
@@ -1130,6 +1133,8 @@ static vram_cell logits_of(const block *b, vram_cell last, vram_cell weight)
     vram_tape *t = b->t;
     double on_rank = vram_words_on_rank(b->pass);
     vram_cell logits = vram_op_linear(t, last, weight, m->head_bias ? vector(b, on_rank) : VRAM_NO_CELL, wide(b, VRAM_SYMBOL_VOCABULARY, on_rank), VRAM_WHAT_LOGITS);
+    const layer_shape head = {"lm_head", on_rank, (double)m->hidden, wide(b, VRAM_SYMBOL_VOCABULARY, on_rank), VRAM_WHAT_LOGITS};
+    logits = with_adapter(b, last, logits, &head, b->pass->lora ? vram_lora_head_rank(b->pass->scenario) : 0);
     if (b->style.wide_logits) logits = vram_op_cast(t, logits, 4, VRAM_WHAT_LOGITS_FP32);
     if (b->style.scaled_logits || m->capped_logits) logits = vram_op_constant(t, logits, 0, VRAM_WHAT_LOGITS);
     if (m->capped_logits) logits = vram_op_constant(t, vram_op_unary(t, logits, false, true, 0, VRAM_WHAT_LOGITS), 0, VRAM_WHAT_LOGITS);

@@ -86,6 +86,9 @@ static double outside(const vram_scenario *s, const vram_model *m)
     return head + (listed(s, "embed_tokens") ? r * both + (s->lora.dora ? (double)m->hidden : 0) : 0);
 }
 
+/* Only by its name */
+double vram_lora_head_rank(const vram_scenario *s) { return s->lora.targets == VRAM_LORA_TARGETS_LIST && listed(s, "lm_head") ? (double)s->lora.rank : 0; }
+
 double vram_lora_rank(const vram_scenario *s, const vram_model *m, const vram_tensor *t)
 {
     if (takes_linear(s, m, t) || takes_router(s, m, t)) return (double)s->lora.rank;

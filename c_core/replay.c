@@ -478,10 +478,11 @@ static void add_sharding(const vram_sharding *g, const summit *s, vram_role role
 static void note_logits(const vram_pass *pass, vram_replay *replay)
 {
     double factor[4] = {pass->batch, pass->tokens, vram_words_on_rank(pass), vram_logits_width(pass)};
+    double bytes = 1;
     replay->logits_bytes = 0;
-    if (pass->head != VRAM_HEAD_LOSS) return; /* trainers let go of it */
-    replay->logits_bytes = 1;
-    for (int i = 0; i < 4; i++) replay->logits_bytes *= replay->logits[i] = factor[i];
+    if (pass->head != VRAM_HEAD_LOSS && pass->head != VRAM_HEAD_FUSED) return; /* trainers let go of it */
+    for (int i = 0; i < 4; i++) bytes *= replay->logits[i] = factor[i];
+    if (pass->head == VRAM_HEAD_LOSS) replay->logits_bytes = bytes; /* of the other there is only the loss */
 }
 
 /* Every piece run once; where each phase is fullest */

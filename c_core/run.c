@@ -329,6 +329,7 @@ static void node(vram_tape *t, vram_run *r, const vram_tape_op *op)
             r->holders[own]++;
         } else {
             given[s->input] = s->cell;
+            if (s->code == VRAM_STEP_GIVE_HELD) r->holders[s->cell]++;
             r->view[s->cell] = s->code == VRAM_STEP_GIVE_VIEW;
         }
     }

@@ -322,6 +322,17 @@ vram_cell vram_op_join_all(vram_tape *t, int ins, const vram_cell in[], vram_siz
     return y;
 }
 
+/* What stands only where autograd saves: of a graph that nobody goes back through */
+vram_cell vram_op_kept(vram_tape *t, vram_size size, int width, vram_what what)
+{
+    vram_tape_op *op = begin(t, 0, NULL);
+    vram_cell y = cell(t, size, width, what);
+    step(t, VRAM_STEP_MAKE_SAVED, 0, y);
+    backward(t, op);
+    end(t, op);
+    return y;
+}
+
 /* The gradient, a sum, is made in one piece as that of gathered rows. */
 vram_cell vram_op_repeat(vram_tape *t, vram_cell x, vram_size out, vram_what what) { return vram_op_gather(t, x, out, what); }
 
@@ -1051,12 +1062,7 @@ vram_cell vram_op_cross_entropy_over(vram_tape *t, vram_cell logits, vram_cell l
     save(t, op, logits);
     save(t, op, labels);
     backward(t, op);
-    if (op->grad) {
-        vram_cell g = gradient_like(t, logits, vram_width(t, logits));
-        drop(t, logits);
-        make(t, g);
-        give(t, 0, g);
-    }
+    if (op->grad) step(t, VRAM_STEP_GIVE_HELD, 0, t->cell[logits].base);
     end(t, op);
     return logits;
 }

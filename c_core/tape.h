@@ -43,6 +43,7 @@ typedef enum {
     VRAM_STEP_MAKE_SAVED,     /* a tensor that stands only where autograd keeps it: those of all turns of a loop */
     VRAM_STEP_GIVE,           /* the cell, already made, is the gradient of input `input` */
     VRAM_STEP_GIVE_VIEW,      /* the same, but a view: two of them are added into a third tensor, not into one of them */
+    VRAM_STEP_GIVE_HELD,      /* a tensor that stands already, written over */
     VRAM_STEP_PASS,           /* the gradient of the output is that of the input */
     VRAM_STEP_PASS_VIEW       /* the same, written over by a kernel of its own: no tensor to add into */
 } vram_step_code;
@@ -133,6 +134,7 @@ vram_cell vram_op_join_all(vram_tape *t, int ins, const vram_cell in[], vram_siz
 vram_cell vram_op_repeat(vram_tape *t, vram_cell x, vram_size out, vram_what what);      /* the gradient is a sum */
 vram_cell vram_op_softmax(vram_tape *t, vram_cell x, vram_what what);
 vram_cell vram_op_dropout(vram_tape *t, vram_cell x, double p, vram_what what);
+vram_cell vram_op_kept(vram_tape *t, vram_size size, int width, vram_what what);
 vram_cell vram_op_embedding(vram_tape *t, vram_cell weight, vram_size out, int width, vram_what what);
 
 typedef struct {

@@ -303,7 +303,7 @@ static vram_tape_update update_of(const trainer *r)
  * behind the model's output (transformers, enable_input_require_grads). */
 static double leaf_bytes(const trainer *r, const vram_replay *replay)
 {
-    bool leaf = r->lora && r->s->training.checkpointing == VRAM_CHECKPOINTING_FULL && replay->logits_bytes > 0;
+    bool leaf = r->lora && r->s->training.checkpointing == VRAM_CHECKPOINTING_FULL && replay->logits[0] > 0;
     return leaf ? 2 * replay->logits[0] * replay->logits[1] * (double)r->m->hidden * 2 : 0;
 }
 
@@ -329,7 +329,7 @@ static void step(const trainer *r, const vram_replay *replay)
     }
     if (is_deepspeed(r)) return; /* its optimizer's temporaries are among these */
     if (vram_caller_keeps_logits(r->s) && t.copies * t.elements * t.bytes <= replay->logits_bytes + leaf_bytes(r, replay)) {
-        vram_replay_logits(replay, r->role, VRAM_BIT(VRAM_PHASE_STEP), r->report);
+        if (replay->logits_bytes > 0) vram_replay_logits(replay, r->role, VRAM_BIT(VRAM_PHASE_STEP), r->report);
         add_leaf(r, replay);
         return;
     }
