@@ -26,7 +26,7 @@ typedef struct {
     block block[BLOCKS];
 } pool;
 
-typedef struct { unsigned char component; short what; double bytes, want[VRAM_PHASE_COUNT]; int held; short first; } kind;
+typedef struct { unsigned char component, stream; short what; double bytes, want[VRAM_PHASE_COUNT]; int held; short first; } kind;
 
 static short node_of(pool *p, double bytes)
 {
@@ -149,7 +149,7 @@ static double tensors_of(const vram_scenario *s, const vram_entry *e, double tra
     if (e->what == VRAM_WHAT_STEP_TEMPORARY && s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOREACH) return trained;
     if (e->component == VRAM_COMPONENT_GRADIENTS && e->factors > 0 && e->factor[0].symbol == VRAM_SYMBOL_PARAMETERS) return trained;
     for (int i = 0; i < e->factors; i++)
-        if (e->factor[i].symbol == VRAM_SYMBOL_COPIES || e->factor[i].symbol == VRAM_SYMBOL_LAYERS) count *= e->factor[i].value;
+        if (e->factor[i].symbol == VRAM_SYMBOL_COPIES || e->factor[i].symbol == VRAM_SYMBOL_LAYERS || e->factor[i].symbol == VRAM_SYMBOL_KEY_AND_VALUE) count *= e->factor[i].value;
     return vram_max(count, 1);
 }
 
@@ -167,10 +167,21 @@ static kind *kind_of(kind kinds[], int *count, const vram_entry *e, double bytes
     return &kinds[at];
 }
 
-static void phase(pool *p, int count, kind kinds[], int ph)
+/* Backward begins at the loss: the fp32 logits are gone, the gradient of the picked words and that of the logits are there, beside what stood at
+ * the loss. The ledger has this instant only where it is backward's fullest. */
+enum { START = VRAM_PHASE_COUNT };
+
+static double wanted(const kind *k, int ph)
+{
+    if (ph != START) return k->want[ph];
+    if (k->what == VRAM_WHAT_LOGITS_FP32) return 0;
+    return k->want[VRAM_PHASE_LOSS] + (k->what == VRAM_WHAT_LOG_PROBABILITIES ? 2 : 0);
+}
+
+static void phase(pool *p, int stream, int count, kind kinds[], int ph)
 {
     for (int i = 0; i < count; i++)
-        while (kinds[i].held > vram_min(kinds[i].want[ph], MOST)) {
+        while (kinds[i].stream == stream && kinds[i].held > vram_min(wanted(&kinds[i], ph), MOST)) {
             short n = kinds[i].first;
             kinds[i].first = p->block[n].next;
             kinds[i].held--;
@@ -179,15 +190,49 @@ static void phase(pool *p, int count, kind kinds[], int ph)
     p->apart = 0;
     for (int i = 0; i < count; i++) {
         kind *k = &kinds[i];
-        while (k->bytes > MIB && k->held < vram_min(k->want[ph], MOST)) {
+        if (k->stream != stream) continue;
+        while (k->bytes > MIB && k->held < vram_min(wanted(k, ph), MOST)) {
             short n = take(p, k->bytes);
             if (n == NONE) break;
             p->block[n].next = k->first;
             k->first = n;
             k->held++;
         }
-        p->apart += (k->want[ph] - k->held) * k->bytes;
+        p->apart += (wanted(k, ph) - k->held) * k->bytes;
     }
+}
+
+/* FSDP 2 makes what it sends in a stream of its own for each kind, and a block serves only the stream that it was made for: the buffers of
+ * all-gathers; the inputs of reduce-scatters and the shards of gradients that come out. Source: torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py (FSDPCommContext) */
+enum { STREAMS = 3 };
+
+static unsigned char stream_of(const vram_scenario *s, const vram_entry *e)
+{
+    if (s->parallel.engine != VRAM_PARALLEL_ENGINE_FSDP2) return 0;
+    if (e->what == VRAM_WHAT_ALL_GATHER_BUFFER) return 1;
+    return e->what == VRAM_WHAT_REDUCE_SCATTER_INPUT || e->component == VRAM_COMPONENT_GRADIENTS ? 2 : 0;
+}
+
+/* Two steps in one stream: the most that its segments, and those of them in use, came to */
+typedef struct { double segments, used; } most_bytes;
+
+static most_bytes play(const vram_scenario *s, unsigned phases, int stream, int count, kind kinds[])
+{
+    pool p;
+    most_bytes most = {0, 0};
+    bool whole = s->task == VRAM_TASK_TRAINING && s->training.loss == VRAM_LOSS_FULL;
+    memset(&p, 0, offsetof(pool, size));
+    p.spare = NONE;
+    for (int step = 0; step < 2; step++)
+        for (int ph = 0; ph < VRAM_PHASE_COUNT; ph++) {
+            if (!(phases & VRAM_BIT(ph))) continue;
+            if (ph == VRAM_PHASE_BACKWARD && whole) phase(&p, stream, count, kinds, START);
+            if (ph == VRAM_PHASE_BACKWARD && whole) most.segments = vram_max(most.segments, p.reserved + p.apart);
+            phase(&p, stream, count, kinds, ph);
+            most.segments = vram_max(most.segments, p.reserved + p.apart);
+            most.used = vram_max(most.used, p.reserved - p.whole + p.apart);
+        }
+    return most;
 }
 
 /* What the allocator holds beside the tensors of the peak: of segments in use, and of all */
@@ -195,12 +240,9 @@ typedef struct { double holes, whole; } idle_bytes;
 
 static idle_bytes idle(const vram_scenario *s, const vram_report *report)
 {
-    pool p;
-    memset(&p, 0, offsetof(pool, size));
-    p.spare = NONE;
     kind kinds[KINDS + 1];
-    int count = 0;
-    double always = 0, most = 0, most_used = 0, sum[VRAM_PHASE_COUNT] = {0}, peak = 0, trained = matrices(&s->model);
+    int count = 0, streams = 1;
+    double all = 0, used = 0, sum[VRAM_PHASE_COUNT] = {0}, peak = 0, trained = matrices(&s->model);
     for (int i = 0; i < report->entries; i++) {
         const vram_entry *e = &report->entry[i];
         if (e->component == VRAM_COMPONENT_CONTEXT) continue;
@@ -208,20 +250,25 @@ static idle_bytes idle(const vram_scenario *s, const vram_report *report)
             if (e->phases & VRAM_BIT(ph)) sum[ph] += e->bytes;
         double tensors = tensors_of(s, e, trained);
         kind *k = (e->phases & report->phases) == report->phases ? NULL : kind_of(kinds, &count, e, vram_round_up(e->bytes / tensors, 512));
-        if (k == NULL) always += e->bytes;
-        for (int ph = 0; k != NULL && ph < VRAM_PHASE_COUNT; ph++)
+        if (k == NULL) {
+            all += e->bytes;
+            used += e->bytes;
+            continue;
+        }
+        k->stream = stream_of(s, e);
+        if (k->stream > 0) streams = STREAMS;
+        for (int ph = 0; ph < VRAM_PHASE_COUNT; ph++)
             if (e->phases & VRAM_BIT(ph)) k->want[ph] += tensors;
     }
-    for (int step = 0; step < 2; step++)
-        for (int ph = 0; ph < VRAM_PHASE_COUNT; ph++) {
-            if (!(report->phases & VRAM_BIT(ph))) continue;
-            phase(&p, count, kinds, ph);
-            most = vram_max(most, p.reserved + p.apart);
-            most_used = vram_max(most_used, p.reserved - p.whole + p.apart);
-            peak = vram_max(peak, sum[ph]);
-        }
-    double holes = vram_max(0, always + most_used - peak);
-    return (idle_bytes){holes, vram_max(0, always + most - peak) - holes};
+    for (int stream = 0; stream < streams; stream++) {
+        most_bytes most = play(s, report->phases, stream, count, kinds);
+        all += most.segments;
+        used += most.used;
+    }
+    for (int ph = 0; ph < VRAM_PHASE_COUNT; ph++)
+        if (report->phases & VRAM_BIT(ph)) peak = vram_max(peak, sum[ph]);
+    double holes = vram_max(0, used - peak);
+    return (idle_bytes){holes, vram_max(0, all - peak) - holes};
 }
 
 static void idle_entry(vram_report *report, vram_what what, double bytes)
