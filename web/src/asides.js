@@ -113,8 +113,8 @@ function makeFold(columns) {
       for (const h of heads) setText(h.node, ui(`accuracy_${h.id}`));
     },
     rows(items, keyOf, cellsOf, mark) {
-      keyed(body, items, keyOf, () => el('tr', {}, el('th', { scope: 'row' }), ...columns.slice(1).map((id) => el('td', { class: `col-${id}` }))), (row, item) => {
-        cellsOf(item).forEach((c, i) => setText(row.children[i], c));
+      keyed(body, items, keyOf, () => el('tr', {}, el('th', { scope: 'row', class: `col-${columns[0]}` }), ...columns.slice(1).map((id) => el('td', { class: `col-${id}` }))), (row, item) => {
+        cellsOf(item).forEach((c, i) => { setText(row.children[i], c); setAttr(row.children[i], 'data-head', ui(`accuracy_${columns[i]}`)); });
         mark?.(row, item);
       });
     },
