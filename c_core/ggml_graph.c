@@ -91,6 +91,7 @@ static void account(ggml_graph *g)
     for (int i = 0; i < VRAM_WHAT_COUNT; i++) g->at_high[i] = 0;
     for (int i = 0; i < g->tensors; i++)
         if (g->tensor[i].at[GGML_ON_GPU].allocated) g->at_high[g->tensor[i].tag] += room(g, &g->tensor[i], GGML_ON_GPU) * (g->tensor[i].stays ? g->copies : 1);
+    for (int i = g->handed; i < g->aheads && g->ahead_made; i++) g->at_high[VRAM_WHAT_CACHE_COPY] += g->ahead[i].bytes;
 }
 
 static void allocate(ggml_graph *g, ggml_tensor *t, int side)
@@ -258,7 +259,8 @@ void ggml_graph_start(ggml_graph *g)
     g->place = GGML_ON_HOST;
     g->then = GGML_ON_GPU;
     g->copies = 1;
-    g->inputs_used = g->ops = 0;
+    g->inputs_used = g->ops = g->aheads = g->handed = 0;
+    g->ahead_made = false;
     g->tensors = GGML_MAX_INPUTS;
     g->pool[GGML_ON_GPU] = empty_pool(128); /* CUDA's alignment */
     g->pool[GGML_ON_HOST] = empty_pool(32); /* the CPU's */
@@ -307,6 +309,18 @@ int ggml_graph_outside(ggml_graph *g, ggml_outside kind, double bytes)
     return result;
 }
 
+int ggml_graph_ahead(ggml_graph *g, double bytes)
+{
+    int result = ggml_graph_outside(g, GGML_OUTSIDE, bytes);
+    g->tensor[result].copied = true;
+    if (g->counting && g->aheads < GGML_MAX_AHEAD) g->ahead[g->aheads++].bytes = room(g, &g->tensor[result], GGML_ON_GPU);
+    else if (g->handed < g->aheads) {
+        g->tensor[result].at[GGML_ON_GPU].offset = g->ahead[g->handed++].offset;
+        g->tensor[result].at[GGML_ON_GPU].allocated = true;
+    }
+    return result;
+}
+
 void ggml_graph_leaves(ggml_graph *g, double bytes)
 {
     if (bytes > 0) take(&g->pool[GGML_ON_GPU], bytes);
@@ -338,8 +352,20 @@ static void carry(ggml_graph *g, int tensor, int slot)
     g->tensor[slot].copied = false;
 }
 
+static void copy_ahead(ggml_graph *g)
+{
+    if (g->counting || g->ahead_made) return;
+    g->ahead_made = true;
+    for (int i = 0; i < g->aheads; i++) {
+        double before = g->pool[GGML_ON_GPU].high;
+        g->ahead[i].offset = take(&g->pool[GGML_ON_GPU], g->ahead[i].bytes);
+        if (g->pool[GGML_ON_GPU].high > before) account(g);
+    }
+}
+
 void ggml_graph_allocate_inputs(ggml_graph *g)
 {
+    copy_ahead(g);
     for (int i = 0; i < g->inputs_used && !g->counting; i++) {
         ggml_tensor *t = &g->tensor[g->input_order[i]];
         if (!t->at[GGML_ON_GPU].waiting) continue;

@@ -17,6 +17,7 @@ enum {
     GGML_MAX_OPS = 1024,
     GGML_MAX_SOURCES = 12,
     GGML_MAX_HOLES = 256,
+    GGML_MAX_AHEAD = 512,   /* copies that the last split makes at its start for layers to come */
     GGML_NONE = -1,         /* no tensor: a weight, a cache */
     GGML_VIEW = 1 << 16     /* of another shape or order: read through a view, never taken over in place */
 };
@@ -92,6 +93,9 @@ typedef struct {
     int inputs_used;
     int input_order[GGML_MAX_INPUTS]; /* in order of first reading on the GPU */
     ggml_tensor embeddings; /* the stream at first */
+    int aheads, handed;     /* copies for layers to come, and how many of them their layers have got; at first none has memory */
+    bool ahead_made;
+    ggml_hole ahead[GGML_MAX_AHEAD];
     int tensors, ops;
     ggml_tensor tensor[GGML_MAX_TENSORS];
     ggml_op op[GGML_MAX_OPS];
@@ -108,6 +112,8 @@ void ggml_graph_start(ggml_graph *graph);
 void ggml_graph_input(ggml_graph *graph, int input, ggml_shape shape);
 /* Something that the next operation reads and that has its memory elsewhere */
 int ggml_graph_outside(ggml_graph *graph, ggml_outside kind, double bytes);
+/* The same, of host memory, read by a layer on the GPU behind all those on the host: the last split copies it at its start. */
+int ggml_graph_ahead(ggml_graph *graph, double bytes);
 /* Leaves of the graph have memory before anything else: so many bytes of them, and one of them, used here, by its place among those. */
 void ggml_graph_leaves(ggml_graph *graph, double bytes);
 int ggml_graph_leaf(ggml_graph *graph, ggml_shape shape, double offset);

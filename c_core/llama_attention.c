@@ -106,10 +106,21 @@ static double flash_copies(const net *n, double cells, double k_width, double v_
     return bytes;
 }
 
-/* A layer in host memory keeps its cache there: keys and values are copied whole. (Layers on the GPU that share the cache of one in host memory, as in
- * Gemma 4 E, copy it once each: that is not counted.) */
-static int cached(net *n, double bytes)
+/* Does a layer on the GPU read the cache of one in host memory? It is the last before it that has a cache of its kind. */
+static bool reads_host(const net *n, const vram_attention *a)
 {
+    if (!a->shares_cache || on_host(n)) return false;
+    for (int64_t i = n->layer - 1; i >= 0; i--) {
+        const vram_attention *b = &layer_at(n, i)->attention;
+        if (b->type != VRAM_MIXER_NONE && !b->shares_cache && (b->window > 0) == (a->window > 0)) return i < n->b->host_layers;
+    }
+    return false;
+}
+
+/* A layer in host memory keeps its cache there: keys and values are copied whole, by each layer that shares them, too (Gemma 4 E). */
+static int cached(net *n, bool ahead, double bytes)
+{
+    if (ahead && !n->no_kernel) return ggml_graph_ahead(n->g, bytes);
     if (on_host(n) || !n->no_kernel) return outside(n, VRAM_WHAT_CACHE_COPY, GGML_OUTSIDE, bytes);
     return ggml_graph_outside(n->g, GGML_OUTSIDE_GPU, bytes);
 }
@@ -120,17 +131,17 @@ static int halved(net *n, vram_format type, int from, double numbers)
     return type == VRAM_FORMAT_FP32 ? ggml_graph_op(n->g, false, ggml_typed(2, numbers, n->b->streams, 1), SOURCES(from)) : from;
 }
 
-static int cached_heads(net *n, vram_format type, double cells, double heads, double head_dim)
+static int cached_heads(net *n, const vram_attention *a, vram_format type, double cells, double heads, double head_dim)
 {
     double each = vram_format_bytes(type), padding = row_padding(vram_format_get(type)->block, each, head_dim);
-    return cached(n, cells * n->b->streams * heads * head_dim * each + padding);
+    return cached(n, reads_host(n, a), cells * n->b->streams * heads * head_dim * each + padding);
 }
 
 /* The latent without its rotated end: the last row is that much shorter */
 static int cached_latent(net *n, const vram_attention *a, double cells)
 {
     double each = vram_format_bytes(n->b->k_type), rank = (double)a->kv_lora_rank, width = rank + (double)a->qk_rope_head_dim;
-    return cached(n, (cells * n->b->streams - 1) * width * each + rank * each);
+    return cached(n, false, (cells * n->b->streams - 1) * width * each + rank * each);
 }
 
 /* An operation that reads the learned numbers that join each head's scores (gpt-oss) */
@@ -141,7 +152,7 @@ static int attend(net *n, const vram_attention *a, const cache *c, int q)
 {
     double heads = (double)a->heads, v = (double)a->v_head_dim, kv = (double)a->kv_heads;
     ggml_shape out = ggml_f32(v, heads, n->rows), all = ggml_f32(c->cells, n->rows, heads);
-    int keys = cached_heads(n, n->b->k_type, c->cells, kv, (double)a->head_dim), values = cached_heads(n, n->b->v_type, c->cells, kv, v);
+    int keys = cached_heads(n, a, n->b->k_type, c->cells, kv, (double)a->head_dim), values = cached_heads(n, a, n->b->v_type, c->cells, kv, v);
     int sinks = a->sinks ? vector_of(n, heads) : GGML_NONE;
     if (n->b->flash) {
         keys = halved(n, n->b->k_type, keys, c->cells * kv * (double)a->head_dim);
@@ -265,7 +276,7 @@ static int latent_attention(net *n, const vram_attention *a, int x)
     int key = ggml_graph_op(n->g, false, ggml_f32(rank + rope, 1, n->rows), SOURCES(V(latent), k_rope));
     write_cache(n, key, c.k_ids);
     if (n->b->flash) {
-        int keys = cached_heads(n, n->b->k_type, c.cells, 1, rank + rope), values = cached_latent(n, a, c.cells);
+        int keys = cached_heads(n, a, n->b->k_type, c.cells, 1, rank + rope), values = cached_latent(n, a, c.cells);
         int mask = a->index_heads > 0 ? index_mask(n, a, &c, x, low) : c.mask;
         keys = halved(n, n->b->k_type, keys, c.cells * (rank + rope));
         values = halved(n, n->b->k_type, values, c.cells * rank);
@@ -273,7 +284,7 @@ static int latent_attention(net *n, const vram_attention *a, int x)
         n->g->tensor[o].work = flash_copies(n, c.cells, rank + rope, 0);
         return V(shaped(n, false, ggml_f32(v, h, n->rows), V(heads_up(n, a, V(o)))));
     }
-    int values = cached_latent(n, a, c.cells), keys = cached_heads(n, n->b->k_type, c.cells, 1, rank + rope);
+    int values = cached_latent(n, a, c.cells), keys = cached_heads(n, a, n->b->k_type, c.cells, 1, rank + rope);
     values = ggml_graph_op(n->g, false, ggml_typed(vram_format_bytes(n->b->k_type), c.cells, rank, n->b->streams), SOURCES(values));
     tag(n, VRAM_WHAT_ATTENTION_SCORES);
     int scores = ggml_graph_op(n->g, false, ggml_f32(c.cells, n->rows, h), SOURCES(keys, V(query)));
