@@ -346,9 +346,10 @@ static void divide(vram_report *report, int first, double ranks, double replicas
     for (int i = first; i < report->entries; i++) {
         vram_entry *e = &report->entry[i];
         if (!all && e->what >= VRAM_WHAT_SCALES && e->what <= VRAM_WHAT_DOUBLE_QUANT) continue;
-        e->factor[0].value = vram_ceil_div(e->factor[0].value, e->what == VRAM_WHAT_EXPERTS ? replicas : ranks);
-        e->bytes = 1;
-        for (int k = 0; k < e->factors; k++) e->bytes *= e->factor[k].value;
+        double each = 1, share = vram_ceil_div(e->factor[0].value, e->what == VRAM_WHAT_EXPERTS ? replicas : ranks);
+        for (int k = 1; k < e->factors; k++) each *= e->factor[k].value;
+        e->bytes = vram_ceil_div(share * each, 1); /* half a byte fills one */
+        e->factor[0].value = e->bytes / each;
     }
 }
 
@@ -366,7 +367,7 @@ static void at_work(const trainer *r)
         most = vram_max(most, sum);
     }
     vram_entry *e = vram_add(r->report, r->role, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_GATHERED_WEIGHTS, VRAM_MODELLED, VRAM_SOURCE_ARITHMETIC, VRAM_BIT(VRAM_PHASE_FORWARD) | VRAM_BIT(VRAM_PHASE_LOSS) | VRAM_BIT(VRAM_PHASE_BACKWARD));
-    vram_times(vram_times(e, VRAM_SYMBOL_PARAMETERS, r->m->params_override > 0 ? vram_ceil_div(r->params, (double)r->m->layers) : most), VRAM_SYMBOL_BYTES_PER_PARAMETER, width);
+    vram_times(vram_times(e, VRAM_SYMBOL_PARAMETERS, vram_ceil_div((r->m->params_override > 0 ? vram_ceil_div(r->params, (double)r->m->layers) : most) * width, 1) / width), VRAM_SYMBOL_BYTES_PER_PARAMETER, width);
 }
 
 static void weights(const trainer *r)
