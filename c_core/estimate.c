@@ -94,6 +94,30 @@ static void undivided(const vram_scenario *s, vram_report *report)
 /* of a stored weight in full training: precision decides, not `weights` */
 static double trained_bytes(const vram_scenario *s) { return s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP ? 4 : 2; }
 
+/* Settings that were said, and that the engine at hand has no use for. The size of DDP's buckets cuts one copy of all gradients into other pieces. */
+static void unread(const vram_scenario *s, vram_report *report)
+{
+    bool full = s->training.method == VRAM_METHOD_FULL, ddp = s->parallel.engine == VRAM_PARALLEL_ENGINE_DDP, deepspeed = s->parallel.engine == VRAM_PARALLEL_ENGINE_DEEPSPEED, third = deepspeed && s->parallel.zero == 3;
+    const struct { bool set; const char *path; } rows[] = {
+        {full && s->weights != VRAM_FORMAT_BF16 && vram_format_bytes(s->weights) != trained_bytes(s), "weights"},
+        {ddp && s->parallel.zero > 0, "parallel.zero"},
+        {s->parallel.sequence && s->parallel.tensor == 1, "parallel.sequence"},
+        {s->parallel.virtual_pipeline > 1 && s->parallel.pipeline == 1, "parallel.virtual_pipeline"},
+        {s->parallel.expert_tensor != s->parallel.tensor && s->parallel.expert == 1, "parallel.expert_tensor"},
+        {s->parallel.bucket_mib >= 0, "parallel.bucket_mib"},
+        {s->parallel.bucket_view >= 0 && !ddp, "parallel.bucket_view"},
+        {s->parallel.bucket_elements >= 0 && !deepspeed, "parallel.bucket_elements"},
+        {s->parallel.overlap >= 0 && (!deepspeed || third), "parallel.overlap"},
+        {s->parallel.prefetch >= 0 && s->parallel.engine != VRAM_PARALLEL_ENGINE_FSDP1, "parallel.prefetch"},
+        {s->parallel.prefetch_elements >= 0 && !third, "parallel.prefetch_elements"},
+        {s->parallel.persistence_elements >= 0 && !third, "parallel.persistence_elements"},
+        {s->parallel.max_live_elements >= 0 && !third, "parallel.max_live_elements"},
+        {s->parallel.subgroup_elements >= 0 && !third, "parallel.subgroup_elements"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].set) vram_note_add(report, VRAM_NOTE_UNREAD_HERE, rows[i].path, 0, NULL);
+}
+
 /* Settings of a training that are understood and change no entry, or not all they should: silence would be taken for "changes nothing". */
 static void not_modelled(const vram_scenario *s, vram_report *report)
 {
@@ -107,10 +131,7 @@ static void not_modelled(const vram_scenario *s, vram_report *report)
         {s->training.checkpointing == VRAM_CHECKPOINTING_FULL && s->training.checkpointing_interval > 1 && megatron, VRAM_NOTE_NOT_MODELLED, "training.checkpointing_interval"},
         {s->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE && megatron && s->training.attention != VRAM_ATTENTION_EAGER, VRAM_NOTE_SELECTIVE_DROPS_NOTHING, "training.checkpointing"},
         {lora && s->lora.prepare_kbit, VRAM_NOTE_NOT_MODELLED, "lora.prepare_kbit"},
-        {s->parallel.engine == VRAM_PARALLEL_ENGINE_DDP && s->parallel.zero > 0, VRAM_NOTE_UNREAD_HERE, "parallel.zero"},
-        {s->parallel.engine == VRAM_PARALLEL_ENGINE_DDP && s->parallel.bucket_mib >= 0, VRAM_NOTE_UNREAD_HERE, "parallel.bucket_mib"},
         {vram_is_fsdp(s) && vram_data_ranks(s) > 1 && s->parallel.zero < 2, VRAM_NOTE_SHARDS_ALL, "parallel.zero"},
-        {!lora && s->weights != VRAM_FORMAT_BF16 && vram_format_bytes(s->weights) != trained_bytes(s), VRAM_NOTE_UNREAD_HERE, "weights"},
         {vram_adapters_whole(s), VRAM_NOTE_ADAPTERS_WHOLE, "parallel.engine"},
         {lora && megatron && s->lora.dora, VRAM_NOTE_NOT_MODELLED, "lora.dora"},
         {(loss == VRAM_LOSS_CHUNKED && rl) || (loss == VRAM_LOSS_INPLACE && rl) || (loss != VRAM_LOSS_FULL && (ppo || megatron)), VRAM_NOTE_NOT_MODELLED, "training.loss"},
@@ -141,6 +162,7 @@ bool vram_estimate(const vram_scenario *s, const vram_gpu *gpus, int gpu_count, 
     remarks(s, report);
     if (s->task != VRAM_TASK_INFERENCE) {
         undivided(s, report);
+        unread(s, report);
         not_modelled(s, report);
     }
     if (!vram_ledger_close(report, error)) return false;
