@@ -5,7 +5,7 @@ import { MOST_FLEET, fleetFill, fleetText, keptLineText, labelsOf, layOf, rulerO
 import { ui, word } from './i18n.js';
 import { modelName } from './model-field.js';
 import { colourOf } from './palette.js';
-import { CONTEXT, alive, groups } from './reading.js';
+import { CONTEXT, SEEN, alive, groups, keyOf } from './reading.js';
 import { valueWord } from './texts.js';
 import { bytes, percent } from './units.js';
 
@@ -103,8 +103,18 @@ function headOf({ report, presets, unit }) {
   return { y, parts };
 }
 
-function legendOf({ report, unit, lists }, top, hatches) {
-  const all = groups(alive(report, report.peak.phase), lists);
+// What the chart shows beside the peak's own: each at its most, and when.
+function elsewhere({ report, lists }) {
+  const peak = new Set(alive(report, report.peak.phase).map(keyOf));
+  const most = new Map();
+  for (const { id } of report.phases) for (const g of groups(alive(report, id), lists)) {
+    if (!peak.has(g.key) && g.bytes > (most.get(g.key)?.bytes ?? report.peak.bytes * SEEN)) most.set(g.key, { ...g, at: id });
+  }
+  return [...most.values()];
+}
+
+function legendOf({ report, unit, lists }, top, hatches, more = []) {
+  const all = [...groups(alive(report, report.peak.phase), lists), ...more];
   const rows = Math.ceil(all.length / COLUMNS);
   const wide = WIDE / COLUMNS;
   const swatch = (x, y, g, colour = colourOf(g.component)) => [
@@ -118,8 +128,8 @@ function legendOf({ report, unit, lists }, top, hatches) {
     return [
       swatch(x, y, g),
       write(segmentName(g), x + 20, y + 11),
-      write(bytes(g.bytes, unit), x + wide - 100, y + 11, { 'text-anchor': 'end' }),
-      write(part < LEAST ? `< ${percent(LEAST)}` : percent(part), x + wide - 36, y + 11, { 'text-anchor': 'end', fill: LIGHT.quiet }),
+      write(bytes(g.bytes, unit), x + wide - 112, y + 11, { 'text-anchor': 'end' }),
+      write(g.at ? word('phase', g.at) : part < LEAST ? `< ${percent(LEAST)}` : percent(part), x + wide - 36, y + 11, { 'text-anchor': 'end', fill: LIGHT.quiet }),
     ];
   });
   let y = top + rows * 24 + 8;
@@ -197,7 +207,7 @@ export function chartSvg(all, { height, phases }) {
   const parts = [head.parts];
   const top = head.y + 20;
   for (const p of phases) parts.push(write(p.text, MARGIN + p.x, top + p.y, { 'text-anchor': 'middle', 'font-size': 12, 'font-weight': p.peak ? 600 : null }));
-  const legend = legendOf(all, top + height + 16, hatches);
+  const legend = legendOf(all, top + height + 16, hatches, elsewhere(all));
   const foot = footOf(all.address, legend.y + 12);
   return { svg: sheet(Math.ceil(foot.y + MARGIN - 12), all, hatches, [parts, legend.parts, foot.parts]), x: MARGIN, y: top };
 }

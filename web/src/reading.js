@@ -1,5 +1,6 @@
 // Readings of a report: sums and orders over its entries, nothing else. No document here.
 export const CONTEXT = 'context';
+export const SEEN = 0.004; // of the peak: what never reaches it is too thin to be seen in a picture
 
 export const keyOf = (entry) => `${entry.role}/${entry.component}`;
 export const alive = (report, phase) => report.entries.filter((e) => e.phases.includes(phase));

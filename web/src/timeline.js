@@ -4,9 +4,7 @@ import { makeCurve } from './curve.js';
 import { el, keyed, setText, show } from './dom.js';
 import { word } from './i18n.js';
 import { colourClass } from './palette.js';
-import { alive, groups } from './reading.js';
-
-const SEEN = 0.004; // of the peak: what never reaches it is too thin to be seen
+import { SEEN, alive, groups } from './reading.js';
 
 // The components that the picture shows, in its own order, each once whoever has it: [{key, component, kind}].
 function coloursOf({ report, lists }) {
