@@ -557,9 +557,7 @@ static double sum_of(const double bytes[VRAM_COMPONENT_COUNT])
 
 static void alive_in(const vram_report *report, vram_phase phase, double bytes[VRAM_COMPONENT_COUNT])
 {
-    for (int c = 0; c < VRAM_COMPONENT_COUNT; c++) bytes[c] = 0;
-    for (int i = 0; i < report->entries; i++)
-        if (report->entry[i].phases & VRAM_BIT(phase)) bytes[report->entry[i].component] += report->entry[i].bytes;
+    for (int c = 0; c < VRAM_COMPONENT_COUNT; c++) bytes[c] = vram_bytes_alive(report, phase, VRAM_BIT(c));
 }
 
 /* What stands all through a phase is what its entries are more than the pass makes at the phase's fullest instant. */
