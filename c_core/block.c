@@ -996,6 +996,14 @@ static vram_cell table_of(const block *b, vram_symbol symbol, double rows)
  * each, and a rank's own is a view of it (torch/distributed/tensor/_ops/_embedding_ops.py, embedding_dense_backward_strategy). */
 static double words_of_gradient(const vram_pass *pass) { return vram_is_fsdp(pass->scenario) ? (double)pass->model->vocab : vram_words_on_rank(pass); }
 
+/* With checkpoints a frozen embedding's output is made to require a gradient: a leaf, which the graph holds (enable_input_require_grads). */
+static void keep_leaf(const block *b, vram_cell leaf)
+{
+    if (!b->pass->lora || !b->pass->input_gradient) return;
+    b->t->cell[leaf].cached = false;
+    b->t->cell[leaf].last_use = -1;
+}
+
 /* words, and positions where they are learned */
 void vram_block_embedding(const vram_pass *pass, vram_tape *t)
 {
@@ -1005,6 +1013,7 @@ void vram_block_embedding(const vram_pass *pass, vram_tape *t)
     int width = pass->plain_width;
     vram_cell words = vram_op_embedding(t, table_of(&b, VRAM_SYMBOL_VOCABULARY, words_of_gradient(pass)), b.hidden, width, VRAM_WHAT_HIDDEN_STATES), y = words;
     if (b.style.scaled_embedding) y = vram_op_constant(t, y, 0, VRAM_WHAT_HIDDEN_STATES);
+    vram_cell leaf = b.style.norm == NORM_GEMMA || b.style.norm == NORM_GEMMA_4 ? y : words; /* Gemma's embeddings scale themselves */
     if (b.style.embedding_norm || pass->model->embedding_norm) {
         y = norm(&b, y);
         name(&b, words);
@@ -1018,6 +1027,7 @@ void vram_block_embedding(const vram_pass *pass, vram_tape *t)
         name(&b, words);
     }
     t->named = !t->cell[words].cached;
+    keep_leaf(&b, leaf);
     finish(&b, scatter(&b, y));
 }
 
