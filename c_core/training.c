@@ -257,6 +257,9 @@ static void find_galore(void *sum, const trained *t)
     *most = vram_max(*most, t->hidden ? elements(t) + 3 * low : 2 * elements(t));
 }
 
+/* Of a tensor on this rank: FSDP 2 divides rows */
+static double elements_here(const trainer *r, const trained *t) { return vram_ceil_div(t->copies * t->rows, ranks_from(r->s, 1)) * t->columns; }
+
 static temporary step_temporary(const trainer *r)
 {
     trained largest = {0, 0, 0, 0, false};
@@ -265,10 +268,10 @@ static temporary step_temporary(const trainer *r)
     switch (r->s->training.optimizer) {
     case VRAM_OPTIMIZER_ADAMW: /* denominators: of all parameters at once, or of one, made in two tensors */
         if (r->s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOREACH) return (temporary){1, share(r, r->params, 1), width};
-        if (r->s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOR_LOOP) return (temporary){2, elements(&largest), width};
+        if (r->s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOR_LOOP) return (temporary){2, elements_here(r, &largest), width};
         return (temporary){0, 0, 0};
     case VRAM_OPTIMIZER_ADAFACTOR: /* 16 bit: fp32 copies of gradient and parameter too */
-        return (temporary){width == 4 ? 2 : 4, elements(&largest), 4};
+        return (temporary){width == 4 ? 2 : 4, elements_here(r, &largest), 4};
     case VRAM_OPTIMIZER_GALORE: {
         double most = 0;
         visit_trained(r, find_galore, &most);

@@ -120,6 +120,20 @@ TEST(parallel_unread, "a setting that an engine does not read is said to change 
     CHECK(same(peak(TRAIN("llama-3.1-8b", "full", "", "\"parallel\":{\"engine\":\"fsdp2\",\"data\":8}")), peak(TRAIN("llama-3.1-8b", "full", "", "\"parallel\":{\"engine\":\"fsdp2\",\"data\":8,\"zero\":3}"))), "FSDP shares all of itself");
 }
 
+TEST(parallel_loop, "a step one tensor at a time makes its temporaries of the tensor's share under FSDP 2")
+{
+    const char *one = TRAIN("llama-3.1-8b", "full", ",\"precision\":\"bf16\",\"optimizer_impl\":\"for-loop\",\"sequence_length\":64", "\"parallel\":{\"engine\":\"fsdp2\",\"data\":8}");
+    CHECK(alive(one, VRAM_PHASE_STEP, 1u << VRAM_COMPONENT_WORKSPACE) < 2 * 128256. * 4096 * 2 / 8 + 1e6, "%.0f", alive(one, VRAM_PHASE_STEP, 1u << VRAM_COMPONENT_WORKSPACE));
+}
+
+TEST(settings_said, "settings that a library leaves without effect, or that make nothing better, are named")
+{
+    CHECK(noted(TRAIN("mistral-7b-instruct-v0.3", "full", ",\"kernels\":\"fused\",\"attention\":\"sdpa\",\"loss\":\"inplace\"", "\"weights\":\"bf16\""), VRAM_NOTE_LOSS_STAYS_WHOLE, "training.loss"), "Liger's loss for Mistral");
+    CHECK(!noted(TRAIN("llama-3.1-8b", "full", ",\"kernels\":\"fused\",\"attention\":\"sdpa\",\"loss\":\"inplace\"", "\"weights\":\"bf16\""), VRAM_NOTE_LOSS_STAYS_WHOLE, "training.loss"), "and for Llama");
+    CHECK(noted(TRAIN("llama-3.1-8b", "lora", "", "\"lora\":{\"rank\":2048}"), VRAM_NOTE_RANK_ABOVE_MATRIX, "lora.rank"), "keys are 1024 wide");
+    CHECK(!noted(TRAIN("llama-3.1-8b", "lora", "", "\"lora\":{\"rank\":1024}"), VRAM_NOTE_RANK_ABOVE_MATRIX, "lora.rank"), "just as wide");
+}
+
 TEST(parallel_undivided, "degrees that divide nothing evenly are named, those that do are not")
 {
     const struct { const char *parallel, *path; bool said; } rows[] = {
