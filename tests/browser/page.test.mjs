@@ -503,6 +503,12 @@ for (const [place, url, allowed] of places) {
         if (chapter < 7) await Promise.all([page.waitForFunction(c => document.querySelector('.chapter-link[aria-current]')?.firstChild.textContent === String(c), {}, chapter + 1), page.click('.guide-next')])
       }
     }
+    // the path begins with the story and ends at its claim
+    await turn(page, '#v=1&p=moe&lang=en')
+    assert.match(await page.$eval('.guide-next', a => a.getAttribute('href')), /p=one-a100.*view=claim/)
+    await turn(page, '#v=1&lang=en&p=one-a100')
+    assert.equal(await page.$eval('.guide-next', a => a.textContent), 'Chapter 1: Weights')
+    assert.match(await page.$eval('.guide-practice', a => a.getAttribute('href')), /view=claim/)
     await turn(page, '#v=1&p=kv-cache&lang=en')
     await page.$$eval('#chapter details', n => n.forEach(d => { d.open = true }))
     await page.waitForSelector('.homework > li')

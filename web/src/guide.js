@@ -138,7 +138,7 @@ export function makeGuide(question, root, { presets, core, story, linkOf, quizLi
       if (homework.open && s.chapter) fillHomework();
       setAttr(path, 'aria-label', ui('guide_path'));
       step(previous, s.chapter - 1, s.chapter === 1 ? [linkOf(story), ui('guide_story')] : undefined);
-      step(next, (s.chapter ?? 0) + 1, [claimLink(), ui('guide_claim')]);
+      step(next, (s.chapter ?? 0) + 1, [claimLink(), ui('guide_last')]);
       if (s.chapter) link(practice, quizLink(String(s.chapter)), ui('guide_practice'));
       else link(practice, claimLink(), ui('guide_claim'));
     },
