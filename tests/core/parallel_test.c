@@ -149,7 +149,7 @@ TEST(parallel_undivided, "degrees that divide nothing evenly are named, those th
 }
 
 /* PyTorch's own styles of tensor parallelism on transformers' Llama and Qwen 2 (ColwiseParallel, RowwiseParallel, SequenceParallel, loss_parallel),
- * alone and over FSDP 2, measured as above. */
+ * alone and over FSDP 2, measured as above; with adapters, the half of each that meets a divided side divided likewise. */
 TEST(parallel_tensor, "tensor parallelism outside Megatron, as PyTorch's allocator counts it")
 {
     const struct { const char *name, *scenario; double forward, peak; } rows[] = {
@@ -159,6 +159,8 @@ TEST(parallel_tensor, "tensor parallelism outside Megatron, as PyTorch's allocat
         {"f4tp2sp", TRAIN("llama-3.1-8b", "full", BATCH, "\"parallel\":{\"engine\":\"fsdp2\",\"zero\":3,\"data\":4,\"tensor\":2,\"sequence\":true}"), 22165578240, 26343143424},
         {"f4tp4", TRAIN("llama-3.1-8b", "full", BATCH, "\"parallel\":{\"engine\":\"fsdp2\",\"zero\":3,\"data\":4,\"tensor\":4}"), 17155097088, 19250190336},
         {"f4tp4sp-qwen", TRAIN("qwen2.5-7b", "full", BATCH, "\"parallel\":{\"engine\":\"fsdp2\",\"zero\":3,\"data\":4,\"tensor\":4,\"sequence\":true}"), 11718547456, 14194256896},
+        {"lora-tp2", TRAIN("llama-3.1-8b", "lora", BATCH, LORA("bf16", "64") "\"parallel\":{\"tensor\":2}"), 24708555776, 28869343744},
+        {"lora-tp4", TRAIN("llama-3.1-8b", "lora", BATCH, LORA("bf16", "64") "\"parallel\":{\"tensor\":4}"), 15832884224, 17895471616},
     };
     for (int i = 0; i < COUNT(rows); i++) {
         double forward = alive(rows[i].scenario, VRAM_PHASE_FORWARD, ~0u), most = peak(rows[i].scenario);
