@@ -759,12 +759,16 @@ static vram_cell dense(const block *b, vram_cell x, double f, bool fused, const 
     vram_tape *t = b->t;
     double h = (double)b->pass->model->hidden;
     vram_size inner = wide(b, VRAM_SYMBOL_INTERMEDIATE, f);
-    vram_cell product;
+    vram_cell product, whole = VRAM_NO_CELL;
     if (b->layer->ffn.type == VRAM_FFN_PLAIN) {
         product = activation(b, linear(b, x, or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP));
     } else if (fused) {
         vram_cell both = linear(b, x, gate_up, 2 * f, h, ROWS_BY_2(b, VRAM_SYMBOL_COPIES, 2, VRAM_SYMBOL_INTERMEDIATE, f), VRAM_WHAT_GATE_UP), half[2];
         vram_op_split(t, both, 2, (const vram_size[]){inner, inner}, half);
+        if (fused_gate(b)) { /* the kernel wants each half in one piece; both have a name until the layer below has run */
+            for (int i = 0; i < 2; i++) half[i] = vram_op_copy(t, half[i], inner, i ? VRAM_WHAT_UP : VRAM_WHAT_GATE);
+            whole = both;
+        }
         product = gated(b, half[0], half[1]);
     } else if (fused_gate(b)) {
         vram_cell gate = linear(b, x, or_else(n->gate, "gate_proj"), f, h, inner, VRAM_WHAT_GATE);
@@ -775,6 +779,7 @@ static vram_cell dense(const block *b, vram_cell x, double f, bool fused, const 
     }
     if (b->style.sub_norms) product = norm_of(b, product, b->rows, f);
     vram_cell y = linear(b, product, down, h, f, b->hidden, VRAM_WHAT_MLP_OUTPUT);
+    vram_tape_hold(t, whole);
     vram_tape_hold(t, x);
     return y;
 }
