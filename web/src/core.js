@@ -35,7 +35,7 @@ export async function openCore(bytes, presets) {
     // the inverse questions: [{path, value, limit, bytes, …}, …]
     solve: (scenario, paths) => call(OP.solve, { scenario, for: paths }).solve ?? [],
     // a training step instant by instant: {components, points: [{phase, place, bytes}, …]}
-    timeline: (scenario) => call(OP.timeline, scenario).timeline ?? null,
+    timeline: (scenario) => (scenario.task === 'training' ? call(OP.timeline, scenario).timeline : null) ?? null, // of rl only phases, which the columns show
     // {verdict, changes, bytes, needed_bytes, usable_bytes, peak_phase, alternatives}
     claim: (scenario) => { const answer = call(OP.claim, { scenario }); return answer.claim ?? answer; },
     tables: () => call(OP.tables),
