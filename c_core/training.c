@@ -474,11 +474,22 @@ static vram_pass pass_of(const trainer *r, double sequences, double tokens)
     return pass;
 }
 
+/* The indexer of sparse attention chooses tokens: no gradient reaches it, and the optimizer keeps nothing of it (modeling_deepseek_v32.py). */
+static double without_gradient(const vram_scenario *s, const vram_model *m)
+{
+    double sum = 0;
+    for (int i = 0; i < m->tensors && m->params_override <= 0; i++) {
+        const vram_tensor *t = &m->tensor[i];
+        if (t->kind >= 0 && t->linear && t->part == VRAM_PART_ATTENTION && !t->softmax && m->kind[t->kind].attention.type == VRAM_MIXER_MLA) sum += vram_rank_tensor_params(s, m, t);
+    }
+    return sum;
+}
+
 static trainer trainer_of(const vram_scenario *s, const vram_model *m, vram_role role, vram_report *report)
 {
     bool whole = trains_whole(s, role), lora = s->training.method == VRAM_METHOD_LORA && !whole, wide = s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP;
     trainer r = {.s = s, .m = m, .role = role, .report = report, .lora = lora};
-    r.params = lora ? vram_lora_rank_params(s, m) : vram_rank_params(s, m);
+    r.params = lora ? vram_lora_rank_params(s, m) : vram_rank_params(s, m) - without_gradient(s, m);
     r.width = lora ? vram_format_bytes(s->lora.dtype) : wide ? 4 : 2;
     r.gradient_width = whole ? r.width : vram_format_bytes(s->training.gradients);
     r.state_width = whole ? (s->training.precision == VRAM_PRECISION_MIXED ? 4 : r.width) : vram_format_bytes(s->training.optimizer_states);
