@@ -12,7 +12,7 @@ static const style STYLES[] = {
     {.type = "gemma2", .norm = NORM_GEMMA, .scaled_embedding = true, .capped_scores = true},
     {.type = "vaultgemma", .norm = NORM_GEMMA, .scaled_embedding = true, .capped_scores = true},
     {.type = "gemma3", .norm = NORM_GEMMA, .scaled_embedding = true, .two_tables = true},
-    {.type = "gemma3n", GEMMA_4},
+    {.type = "gemma3n", GEMMA_4, .altup = true},
     {.type = "gemma4", GEMMA_4, .layer_scalar = true},
     {.type = "recurrent_gemma", .norm = NORM_GEMMA, .scaled_embedding = true, .turn = TURN_JOINED},
     {.type = "minimax_m3_vl", .norm = NORM_GEMMA, .turn = TURN_JOINED, .clamped = true},
@@ -987,7 +987,12 @@ double vram_stream_tokens(const vram_pass *pass)
     return vram_ceil_div(pass->tokens, s->parallel.sequence ? (double)s->parallel.tensor : 1);
 }
 
-int vram_stream_width(const vram_pass *pass) { return wide_stream(pass->model) ? 4 : pass->plain_width; }
+/* Gemma 3n's magnitudes are squares and means, which autocast has in fp32, and with them all that is multiplied by them. */
+int vram_stream_width(const vram_pass *pass)
+{
+    bool wide = wide_stream(pass->model) || (pass->scenario->training.autocast && style_of(pass->model).altup);
+    return wide ? 4 : pass->plain_width;
+}
 
 /* A table that is embedding and head: its two gradients meet when backward has come to the embedding. */
 bool vram_is_tied(const vram_pass *pass) { return pass->model->tied && !pass->lora && pass->gradients && pass->head != VRAM_HEAD_VALUE; }
@@ -1007,6 +1012,95 @@ static void keep_leaf(const block *b, vram_cell leaf)
     if (!b->pass->lora || !b->pass->input_gradient) return;
     b->t->cell[leaf].cached = false;
     b->t->cell[leaf].last_use = -1;
+}
+
+/* ------------------------------------------------------------------------------------------------------- Gemma 3n -- */
+
+static double rows_of(const block *b, const char *name)
+{
+    const vram_tensor *row = row_of(b, name, false, false);
+    return row != NULL ? (double)row->rows : 1;
+}
+
+static double streams_of(const block *b)
+{
+    for (int i = 0; i < b->pass->model->tensors; i++)
+        if (strcmp(b->pass->model->tensor[i].name, "correction_coefs") == 0) return (double)b->pass->model->tensor[i].rows;
+    return 1;
+}
+
+static vram_size stream_size(const block *b) { return b->style.altup ? ROWS_BY_2(b, VRAM_SYMBOL_COPIES, streams_of(b), VRAM_SYMBOL_HIDDEN, (double)b->pass->model->hidden) : b->stream; }
+
+/* x as large as the first stream: a linear layer, times one magnitude, over its own */
+static vram_cell as_large(const block *b, vram_cell x, int number)
+{
+    const char name[2] = {(char)('0' + number), '\0'};
+    vram_tape *t = b->t;
+    double h = (double)b->pass->model->hidden;
+    vram_cell y = linear(b, x, name, h, h, b->hidden, VRAM_WHAT_HIDDEN_STATES), own = vram_op_mean(t, vram_op_square(t, in_fp32(b, y)), b->rows);
+    vram_cell target = vram_op_constant(t, vram_tape_outside(t, b->rows, vram_width(t, own), VRAM_WHAT_NORM_STATISTICS), 0, VRAM_WHAT_NORM_STATISTICS);
+    return vram_op_mul_rows(t, vram_op_mul_rows(t, y, target, VRAM_WHAT_HIDDEN_STATES), own, VRAM_WHAT_HIDDEN_STATES);
+}
+
+/* The words as the first stream, and projections of them; a table's numbers and a projection's for every layer, which the layers keep */
+static vram_cell stream_embeddings(const block *b, vram_cell words)
+{
+    vram_tape *t = b->t;
+    vram_cell list[VRAM_TAPE_INS] = {words};
+    int n = (int)vram_min(streams_of(b), VRAM_TAPE_INS);
+    double wide_inputs = rows_of(b, "per_layer_model_projection"), layers = (double)b->pass->model->layers, h = (double)b->pass->model->hidden;
+    vram_size all = ROWS_BY(b, VRAM_SYMBOL_WIDTH, wide_inputs), each = ROWS_BY(b, VRAM_SYMBOL_LAYERS, layers);
+    vram_cell table = vram_tape_outside(t, all, b->pass->plain_width, VRAM_WHAT_HIDDEN_STATES), inputs = vram_op_constant(t, table, 0, VRAM_WHAT_HIDDEN_STATES);
+    vram_cell projected = norm_of(b, linear(b, words, "per_layer_model_projection", wide_inputs, h, all, VRAM_WHAT_HIDDEN_STATES), each, wide_inputs / layers);
+    vram_cell both = vram_op_constant(t, vram_op_add(t, projected, inputs, VRAM_WHAT_HIDDEN_STATES), 0, VRAM_WHAT_HIDDEN_STATES);
+    for (int i = 1; i < n; i++) list[i] = as_large(b, words, i - 1);
+    vram_cell y = vram_op_join_all(t, n, list, stream_size(b), VRAM_WHAT_HIDDEN_STATES);
+    t->cell[both].last_use = -1;
+    for (int i = 0; i < n; i++) name(b, list[i]);
+    return y;
+}
+
+static vram_cell mean_stream(const block *b, vram_cell x)
+{
+    vram_tape *t = b->t;
+    vram_cell list[VRAM_TAPE_INS] = {vram_op_slice(t, x, b->hidden, VRAM_WHAT_HIDDEN_STATES)};
+    int n = (int)vram_min(streams_of(b), VRAM_TAPE_INS);
+    for (int i = 1; i < n; i++) list[i] = as_large(b, vram_op_slice(t, x, b->hidden, VRAM_WHAT_HIDDEN_STATES), i - 1);
+    vram_cell y = vram_op_sum(t, vram_op_join_all(t, n, list, stream_size(b), VRAM_WHAT_HIDDEN_STATES), b->hidden, VRAM_WHAT_HIDDEN_STATES);
+    for (int i = 0; i < n; i++) vram_tape_hold(t, list[i]);
+    return y;
+}
+
+static vram_cell modalities(const block *b, vram_cell x, double n)
+{
+    vram_cell in = vram_op_constant(b->t, norm(b, x), 0, VRAM_WHAT_NORM_OUTPUT);
+    return vram_op_unary(b->t, linear(b, in, "modality_router", n, (double)b->pass->model->hidden, wide(b, VRAM_SYMBOL_WIDTH, n), VRAM_WHAT_ROUTER_WEIGHTS), false, true, 0, VRAM_WHAT_ROUTER_WEIGHTS);
+}
+
+/* Gemma3nTextDecoderLayer: all streams predicted from all, one of them through the layer beside a low-rank path, all corrected by what came of
+ * it; that one, weighed by the layer's own inputs, is added to the others. */
+static vram_cell altup_layer(const block *b, vram_cell x, vram_cell *weights)
+{
+    static const vram_what made = VRAM_WHAT_HIDDEN_STATES;
+    vram_tape *t = b->t;
+    double h = (double)b->pass->model->hidden, n = streams_of(b), p = rows_of(b, "per_layer_input_gate"), rank = rows_of(b, "linear_left");
+    vram_size streams = t->cell[x].shape, narrow = wide(b, VRAM_SYMBOL_WIDTH, p);
+    vram_cell coefs = linear(b, modalities(b, vram_op_slice(t, x, b->hidden, made), n), "prediction_coefs", n * n, n, wide(b, VRAM_SYMBOL_WIDTH, n * n), made);
+    vram_cell predictions = vram_op_cast(t, vram_op_copy(t, vram_op_matmul(t, x, coefs, streams, made), streams, made), vram_width(t, x), made), active = vram_op_slice(t, predictions, b->hidden, made);
+    vram_cell normed = norm(b, active), low = linear(b, normed, "linear_left", rank, h, wide(b, VRAM_SYMBOL_RANK, rank), made);
+    vram_cell laurel = vram_op_add(t, normed, norm(b, linear(b, low, "linear_right", h, rank, b->hidden, made)), made), attended = norm(b, attention(b, normed, weights));
+    vram_cell gated_sum = vram_op_add(t, active, attended, made), both = vram_op_constant(t, vram_op_add(t, gated_sum, laurel, made), 0, made);
+    vram_cell fed = norm(b, mlp(b, norm(b, both))), sum = vram_op_add(t, both, fed, made), modes = modalities(b, sum, n);
+    vram_cell innovation = vram_op_repeat(t, vram_op_add(t, sum, active, made), streams, made);
+    vram_cell shares = vram_op_shift(t, linear(b, modes, "correction_coefs", n, n, wide(b, VRAM_SYMBOL_WIDTH, n), made), made);
+    vram_cell corrected = vram_op_add_in_place(t, vram_op_mul_rows(t, innovation, shares, made), predictions, made);
+    vram_cell first = vram_op_mul_weight(t, vector(b, h), vram_op_copy(t, vram_op_slice(t, corrected, b->hidden, made), b->hidden, made), made);
+    vram_cell gate = activation(b, linear(b, first, "per_layer_input_gate", p, h, narrow, VRAM_WHAT_GATE)), inputs = vram_tape_outside(t, narrow, vram_width(t, gate), made);
+    vram_cell back = norm(b, linear(b, vram_op_mul(t, gate, inputs, made), "per_layer_projection", h, p, b->hidden, made));
+    vram_cell y = vram_op_add_in_place(t, corrected, back, made);
+    const vram_cell names[] = {predictions, normed, laurel, attended, gated_sum, both, fed, sum, back};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) vram_tape_hold(t, names[i]);
+    return y;
 }
 
 /* words, and positions where they are learned */
@@ -1031,6 +1125,7 @@ void vram_block_embedding(const vram_pass *pass, vram_tape *t)
         name(&b, position);
         name(&b, words);
     }
+    if (b.style.altup) y = stream_embeddings(&b, words);
     t->named = !t->cell[words].cached;
     keep_leaf(&b, leaf);
     finish(&b, scatter(&b, y));
@@ -1109,9 +1204,9 @@ void vram_block_layer(const vram_pass *pass, int kind, bool input_gradient, vram
     if (vram_is_megatron(pass->scenario, pass->model)) { vram_megatron_layer(pass, kind, input_gradient, t); return; }
     block b;
     begin(pass, t, kind, &b);
-    vram_cell weights = VRAM_NO_CELL, x = vram_tape_input(t, b.stream, input_gradient || !pass->gradients ? carried_width(pass) : vram_stream_width(pass), VRAM_WHAT_HIDDEN_STATES, input_gradient);
+    vram_cell weights = VRAM_NO_CELL, x = vram_tape_input(t, stream_size(&b), input_gradient || !pass->gradients ? carried_width(pass) : vram_stream_width(pass), VRAM_WHAT_HIDDEN_STATES, input_gradient);
     if (pass->outputs_held) t->cell[x].last_use = -1;
-    vram_cell y = b.layer->parallel ? parallel_blocks(&b, x, &weights) : serial_blocks(&b, x, &weights);
+    vram_cell y = b.style.altup ? altup_layer(&b, x, &weights) : b.layer->parallel ? parallel_blocks(&b, x, &weights) : serial_blocks(&b, x, &weights);
     if (b.style.layer_scalar) {
         y = vram_op_slice(t, y, t->cell[y].shape, VRAM_WHAT_HIDDEN_STATES);
         t->op[t->ops - 1].others = 1;
@@ -1184,7 +1279,7 @@ void vram_block_head(const vram_pass *pass, vram_tape *t)
     if (vram_is_megatron(pass->scenario, pass->model)) { vram_megatron_head(pass, t); return; }
     block b;
     begin(pass, t, -1, &b);
-    vram_cell x = vram_tape_input(t, b.stream, carried_width(pass), VRAM_WHAT_HIDDEN_STATES, pass->gradients);
+    vram_cell given = vram_tape_input(t, stream_size(&b), carried_width(pass), VRAM_WHAT_HIDDEN_STATES, pass->gradients), x = b.style.altup ? mean_stream(&b, given) : given;
     vram_cell last = gather(&b, pass->model->final_norm ? norm(&b, x) : x), weight = head_weight(&b);
     if (wide_stream(pass->model)) last = vram_op_cast(t, last, pass->plain_width, VRAM_WHAT_HIDDEN_STATES);
     t->offloads = false; /* the head is left out, and the loss is outside */

@@ -314,7 +314,10 @@ vram_cell vram_op_join_copies(vram_tape *t, vram_cell a, vram_cell b, vram_size 
 vram_cell vram_op_join_all(vram_tape *t, int ins, const vram_cell in[], vram_size out, vram_what what)
 {
     vram_tape_op *op = begin(t, ins, in);
-    vram_cell y = output(t, op, out, vram_width(t, in[0]), what);
+    int width = 0;
+    for (int k = 0; k < ins; k++)
+        if (vram_width(t, in[k]) > width) width = vram_width(t, in[k]);
+    vram_cell y = output(t, op, out, width, what);
     backward(t, op);
     for (int k = 0; k < ins; k++)
         if (wants(t, op, k)) pass(t, k);
@@ -488,6 +491,22 @@ vram_cell vram_op_add(vram_tape *t, vram_cell a, vram_cell b, vram_what what)
         vram_cell g = gradient_like(t, op->in[k], vram_width(t, op->in[k]));
         make(t, g);
         give(t, k, g);
+    }
+    end(t, op);
+    return y;
+}
+
+/* A sum that is written over a part of a: the whole gradient is cloned, that of b summed. */
+vram_cell vram_op_add_in_place(vram_tape *t, vram_cell a, vram_cell b, vram_what what)
+{
+    vram_tape_op *op = begin2(t, a, b);
+    bool whole = t->cell[a].shape == t->cell[b].shape;
+    vram_cell y = output_view(t, op, a, t->cell[a].shape, what);
+    backward(t, op);
+    for (int k = 0; k < 2; k++) {
+        if (!wants(t, op, k)) continue;
+        if (whole) pass(t, k);
+        else give(t, k, make_gradient(t, op->in[k], vram_width(t, op->in[k])));
     }
     end(t, op);
     return y;

@@ -106,6 +106,7 @@ vram_cell vram_op_linear(vram_tape *t, vram_cell x, vram_cell weight, vram_cell 
 vram_cell vram_op_linear_4bit(vram_tape *t, vram_cell x, vram_size weight, bool double_quant, bool biased, vram_size out, vram_what what);
 vram_cell vram_op_matmul(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vram_what what);
 vram_cell vram_op_add(vram_tape *t, vram_cell a, vram_cell b, vram_what what);
+vram_cell vram_op_add_in_place(vram_tape *t, vram_cell a, vram_cell b, vram_what what); /* to a, or to a part of it (CopySlices) */
 vram_cell vram_op_mul(vram_tape *t, vram_cell a, vram_cell b, vram_what what);
 vram_cell vram_op_mul_wide(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vram_what what); /* of broadcast tensors */
 vram_cell vram_op_mul_rows(vram_tape *t, vram_cell x, vram_cell rows, vram_what what);   /* one number a row */
