@@ -987,10 +987,14 @@ double vram_stream_tokens(const vram_pass *pass)
     return vram_ceil_div(pass->tokens, s->parallel.sequence ? (double)s->parallel.tensor : 1);
 }
 
-/* Gemma 3n's magnitudes are squares and means, which autocast has in fp32, and with them all that is multiplied by them. */
+/* Under autocast Gemma 3n's magnitudes, squares and means, are in fp32, and with them all that is multiplied by them. A packed linear layer
+ * returns the type it is given: of an fp32 norm or activation, fp32. */
 int vram_stream_width(const vram_pass *pass)
 {
-    bool wide = wide_stream(pass->model) || (pass->scenario->training.autocast && style_of(pass->model).altup);
+    const style s = style_of(pass->model);
+    vram_norm_type type = pass->model->norm;
+    bool norms = type != VRAM_NORM_RMS && type != VRAM_NORM_RMS_BARE && !s.written_norm && !s.wide_norm && !s.narrow_norm, acts = s.act != ACT_KERNEL && s.act != ACT_RELU;
+    bool wide = wide_stream(pass->model) || (pass->scenario->training.autocast && (s.altup || (pass->four_bit && (norms || acts))));
     return wide ? 4 : pass->plain_width;
 }
 
