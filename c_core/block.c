@@ -72,7 +72,7 @@ static const style STYLES[] = {
     {.type = "mamba", .wide_logits = true},
     {.type = "mamba2", .wide_logits = true},
     {.type = "falcon_mamba", .wide_logits = true},
-    {.type = "opt", .act = ACT_RELU, .scaled_query = true},
+    {.type = "opt", .positions_apart = true, .act = ACT_RELU, .scaled_query = true},
 };
 
 static style style_of(const vram_model *m)
@@ -1122,7 +1122,7 @@ void vram_block_embedding(const vram_pass *pass, vram_tape *t)
         name(&b, words);
     }
     if (pass->model->position == VRAM_POSITION_LEARNED) {
-        vram_size places = SIZE_2(&b, VRAM_SYMBOL_SEQUENCE, pass->tokens, VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden);
+        vram_size places = b.style.positions_apart ? b.hidden : SIZE_2(&b, VRAM_SYMBOL_SEQUENCE, pass->tokens, VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden);
         vram_cell position = vram_op_embedding(t, table_of(&b, VRAM_SYMBOL_ROWS, (double)pass->model->position_rows), places, width, VRAM_WHAT_HIDDEN_STATES);
         y = vram_op_add(t, words, position, VRAM_WHAT_HIDDEN_STATES);
         y = vram_op_dropout(t, y, pass->embedding_dropout, VRAM_WHAT_HIDDEN_STATES);

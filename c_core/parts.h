@@ -32,6 +32,7 @@ typedef struct {
     bool two_norms : 1;        /* parallel blocks with a norm each (GPT-NeoX) */
     bool unnamed_norm : 1;     /* an RMS norm in one expression: its parts have no names */
     bool norm_after_turn : 1;  /* of queries and keys */
+    bool positions_apart : 1;  /* of each sequence, though they are the same (OPT) */
     bool embedding_norm : 1;   /* over the embeddings, too */
     bool every_expert : 1;     /* computes every token, scaled by its share (Llama 4) */
     bool clamped_experts : 1;  /* gate and up interleaved and clamped, with a bias for each expert (gpt-oss) */

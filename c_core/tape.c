@@ -227,15 +227,23 @@ static void staging(vram_tape *t, vram_cell matrix, vram_cell sum)
 
 /* ----------------------------------------------------------------------------------------------------- casts and views -- */
 
-vram_cell vram_op_cast(vram_tape *t, vram_cell x, int width, vram_what what)
+/* An operation on one tensor, whose gradient is one of its own, or (passes) the output's as it is */
+enum { VIEWS = 1, PASSES = 2, SAVES_INPUT = 4 };
+static vram_cell plain(vram_tape *t, vram_cell x, vram_size size, int width, vram_what what, int how)
 {
-    if (vram_width(t, x) == width) return x;
     vram_tape_op *op = begin1(t, x);
-    vram_cell y = output(t, op, t->cell[x].shape, width, what);
+    if (how & SAVES_INPUT) save(t, op, x);
+    vram_cell y = how & VIEWS ? output_view(t, op, x, size, what) : output(t, op, size, width, what);
     backward(t, op);
-    if (op->grad) give(t, 0, make_gradient(t, x, vram_width(t, x)));
+    if (op->grad && (how & PASSES)) pass(t, 0);
+    else if (op->grad) give(t, 0, make_gradient(t, x, vram_width(t, x)));
     end(t, op);
     return y;
+}
+
+vram_cell vram_op_cast(vram_tape *t, vram_cell x, int width, vram_what what)
+{
+    return vram_width(t, x) == width ? x : plain(t, x, t->cell[x].shape, width, what, 0);
 }
 
 /* Autocast keeps the cast of a trained fp32 parameter until the pass ends. */
@@ -252,15 +260,7 @@ static vram_cell autocast(vram_tape *t, vram_cell x, vram_what what)
 
 vram_cell vram_op_autocast(vram_tape *t, vram_cell weight) { return autocast(t, weight, VRAM_WHAT_AUTOCAST_WEIGHTS); }
 
-vram_cell vram_op_slice(vram_tape *t, vram_cell x, vram_size part, vram_what what)
-{
-    vram_tape_op *op = begin1(t, x);
-    vram_cell y = output_view(t, op, x, part, what);
-    backward(t, op);
-    if (op->grad) give(t, 0, make_gradient(t, x, vram_width(t, x)));
-    end(t, op);
-    return y;
-}
+vram_cell vram_op_slice(vram_tape *t, vram_cell x, vram_size part, vram_what what) { return plain(t, x, part, vram_width(t, x), what, VIEWS); }
 
 void vram_op_split(vram_tape *t, vram_cell x, int parts, const vram_size size[], vram_cell out[])
 {
@@ -273,26 +273,23 @@ void vram_op_split(vram_tape *t, vram_cell x, int parts, const vram_size size[],
 
 vram_cell vram_op_transposed(vram_tape *t, vram_cell x) { return vram_op_slice(t, x, t->cell[x].shape, (vram_what)t->cell[x].what); }
 
-vram_cell vram_op_copy(vram_tape *t, vram_cell x, vram_size size, vram_what what)
-{
-    vram_tape_op *op = begin1(t, x);
-    vram_cell y = output(t, op, size, vram_width(t, x), what);
-    backward(t, op);
-    if (op->grad) pass(t, 0);
-    end(t, op);
-    return y;
-}
+vram_cell vram_op_copy(vram_tape *t, vram_cell x, vram_size size, vram_what what) { return plain(t, x, size, vram_width(t, x), what, PASSES); }
 
-vram_cell vram_op_join(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vram_what what)
+vram_cell vram_op_join_all(vram_tape *t, int ins, const vram_cell in[], vram_size out, vram_what what)
 {
-    vram_tape_op *op = begin2(t, a, b);
-    vram_cell y = output(t, op, out, b < 0 ? vram_width(t, a) : widest(t, a, b), what);
+    vram_tape_op *op = begin(t, ins, in);
+    int width = 0;
+    for (int k = 0; k < ins; k++)
+        if (in[k] >= 0 && vram_width(t, in[k]) > width) width = vram_width(t, in[k]);
+    vram_cell y = output(t, op, out, width, what);
     backward(t, op);
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < ins; k++)
         if (wants(t, op, k)) pass(t, k);
     end(t, op);
     return y;
 }
+
+vram_cell vram_op_join(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vram_what what) { return vram_op_join_all(t, 2, (const vram_cell[]){a, b}, out, what); }
 
 /* Both parts copied into one empty tensor, b spread on the way. Backward, each copy clones the whole gradient and its part of it (CopySlices). */
 vram_cell vram_op_join_copies(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vram_what what)
@@ -311,19 +308,6 @@ vram_cell vram_op_join_copies(vram_tape *t, vram_cell a, vram_cell b, vram_size 
     return y;
 }
 
-vram_cell vram_op_join_all(vram_tape *t, int ins, const vram_cell in[], vram_size out, vram_what what)
-{
-    vram_tape_op *op = begin(t, ins, in);
-    int width = 0;
-    for (int k = 0; k < ins; k++)
-        if (vram_width(t, in[k]) > width) width = vram_width(t, in[k]);
-    vram_cell y = output(t, op, out, width, what);
-    backward(t, op);
-    for (int k = 0; k < ins; k++)
-        if (wants(t, op, k)) pass(t, k);
-    end(t, op);
-    return y;
-}
 
 /* What stands only where autograd saves: of a graph that nobody goes back through */
 vram_cell vram_op_kept(vram_tape *t, vram_size size, int width, vram_what what)
@@ -580,25 +564,9 @@ vram_cell vram_op_masked(vram_tape *t, vram_cell x, int width, vram_what what)
     return y;
 }
 
-vram_cell vram_op_shift(vram_tape *t, vram_cell x, vram_what what)
-{
-    vram_tape_op *op = begin1(t, x);
-    vram_cell y = output(t, op, t->cell[x].shape, vram_width(t, x), what);
-    backward(t, op);
-    if (op->grad) pass(t, 0);
-    end(t, op);
-    return y;
-}
+vram_cell vram_op_shift(vram_tape *t, vram_cell x, vram_what what) { return plain(t, x, t->cell[x].shape, vram_width(t, x), what, PASSES); }
 
-vram_cell vram_op_gather(vram_tape *t, vram_cell x, vram_size out, vram_what what)
-{
-    vram_tape_op *op = begin1(t, x);
-    vram_cell y = output(t, op, out, vram_width(t, x), what);
-    backward(t, op);
-    if (op->grad) give(t, 0, make_gradient(t, x, vram_width(t, x)));
-    end(t, op);
-    return y;
-}
+vram_cell vram_op_gather(vram_tape *t, vram_cell x, vram_size out, vram_what what) { return plain(t, x, out, vram_width(t, x), what, 0); }
 
 /* The gradient is spread by a view, then copied out. */
 vram_cell vram_op_sum(vram_tape *t, vram_cell x, vram_size out, vram_what what) { return vram_op_gather(t, x, out, what); }
@@ -638,15 +606,7 @@ vram_cell vram_op_where(vram_tape *t, vram_cell condition, vram_cell a, vram_cel
 vram_cell vram_op_square(vram_tape *t, vram_cell x) { return vram_op_unary(t, x, true, false, 2, VRAM_WHAT_NORM_SQUARES); }
 vram_cell vram_op_rsqrt(vram_tape *t, vram_cell x) { return vram_op_unary(t, x, false, true, 2, VRAM_WHAT_NORM_STATISTICS); }
 
-vram_cell vram_op_mean(vram_tape *t, vram_cell x, vram_size rows)
-{
-    vram_tape_op *op = begin1(t, x);
-    vram_cell y = output(t, op, rows, vram_width(t, x), VRAM_WHAT_NORM_STATISTICS);
-    backward(t, op);
-    if (op->grad) give(t, 0, make_gradient(t, x, vram_width(t, x)));
-    end(t, op);
-    return y;
-}
+vram_cell vram_op_mean(vram_tape *t, vram_cell x, vram_size rows) { return plain(t, x, rows, vram_width(t, x), VRAM_WHAT_NORM_STATISTICS, 0); }
 
 /* Saves x and two numbers a row in fp32. */
 vram_cell vram_op_layer_norm(vram_tape *t, vram_cell input, vram_cell weight, vram_cell bias, vram_size rows, vram_what what)
@@ -1062,16 +1022,7 @@ vram_cell vram_op_linear_parallel(vram_tape *t, vram_cell x, bool trained, vram_
     return y;
 }
 
-vram_cell vram_op_resized(vram_tape *t, vram_cell x, vram_size out, bool saves, vram_what what)
-{
-    vram_tape_op *op = begin1(t, x);
-    if (saves) save(t, op, x);
-    vram_cell y = output(t, op, out, vram_width(t, x), what);
-    backward(t, op);
-    if (op->grad) give(t, 0, make_gradient(t, x, vram_width(t, x)));
-    end(t, op);
-    return y;
-}
+vram_cell vram_op_resized(vram_tape *t, vram_cell x, vram_size out, bool saves, vram_what what) { return plain(t, x, out, vram_width(t, x), what, saves ? SAVES_INPUT : 0); }
 
 /* Source: megatron/core/tensor_parallel/cross_entropy.py: exp and division in place, the gradient in the same place */
 vram_cell vram_op_cross_entropy_over(vram_tape *t, vram_cell logits, vram_cell labels)
