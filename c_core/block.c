@@ -9,22 +9,22 @@
 #define GEMMA_4 .norm = NORM_GEMMA_4, .scaled_embedding = true, .two_tables = true, .value_norm = true
 static const style STYLES[] = {
     {.type = "gemma", .norm = NORM_GEMMA, .scaled_embedding = true},
-    {.type = "gemma2", .norm = NORM_GEMMA, .scaled_embedding = true, .capped_scores = true},
-    {.type = "vaultgemma", .norm = NORM_GEMMA, .scaled_embedding = true, .capped_scores = true},
+    {.type = "gemma2", .no_sdpa = true, .norm = NORM_GEMMA, .scaled_embedding = true, .capped_scores = true},
+    {.type = "vaultgemma", .no_sdpa = true, .norm = NORM_GEMMA, .scaled_embedding = true, .capped_scores = true},
     {.type = "gemma3", .norm = NORM_GEMMA, .scaled_embedding = true, .two_tables = true},
     {.type = "gemma3n", GEMMA_4, .altup = true},
     {.type = "gemma4", GEMMA_4, .layer_scalar = true},
     {.type = "recurrent_gemma", .norm = NORM_GEMMA, .scaled_embedding = true, .turn = TURN_JOINED},
     {.type = "minimax_m3_vl", .norm = NORM_GEMMA, .turn = TURN_JOINED, .clamped = true},
     {.type = "minimax_m2", .turn = TURN_JOINED},
-    {.type = "mimo_v2_flash", .turn = TURN_JOINED, .shifted_scores = true},
+    {.type = "mimo_v2_flash", .no_sdpa = true, .turn = TURN_JOINED, .shifted_scores = true},
     {.type = "afmoe", .norm = NORM_OLMO, .windows_turn = true},
     {.type = "olmo", .wide_norm = true},
     {.type = "olmo2", .norm = NORM_OLMO},
     {.type = "olmo3", .norm = NORM_OLMO},
     {.type = "olmo_hybrid", .norm = NORM_OLMO},
     {.type = "flex_olmo", .norm = NORM_OLMO},
-    {.type = "gpt_oss", .norm = NORM_OLMO, .turn = TURN_HALVES, .clamped_experts = true},
+    {.type = "gpt_oss", .no_sdpa = true, .norm = NORM_OLMO, .turn = TURN_HALVES, .clamped_experts = true},
     {.type = "llama4", .narrow_softmax = true, .turn = TURN_COMPLEX, .unnamed_norm = true, .norm_after_turn = true, .every_expert = true, .act_second = true, .windows_turn = true},
     {.type = "nanochat", .act = ACT_RELU_SQUARED, .unnamed_norm = true, .norm_after_turn = true, .embedding_norm = true},
     {.type = "hunyuan_v1_moe", .norm_after_turn = true},
@@ -64,14 +64,15 @@ static const style STYLES[] = {
     {.type = "codegen", .wide_scores = true, .act = ACT_NEW_GELU, .turn = TURN_JOINED, .qkv = QKV_COPIED},
     {.type = "gpt2", .narrow_softmax = true, .act = ACT_NEW_GELU, .qkv = QKV_SPLIT},
     {.type = "falcon", .narrow_softmax = true, .named_scores = true, .qkv = QKV_COPIED, .masked = true, .transposed_weights = true},
-    {.type = "mpt", .returns_weights = true, .wide_bias = true},
-    {.type = "bloom", .returns_weights = true, .named_scores = true},
-    {.type = "gpt_neo", .returns_weights = true, .act = ACT_NEW_GELU, .wide_scores = true},
-    {.type = "openai-gpt", .act = ACT_NEW_GELU, .qkv = QKV_SPLIT, .narrow_softmax = true},
+    {.type = "mpt", .no_sdpa = true, .returns_weights = true, .wide_bias = true},
+    {.type = "bloom", .no_sdpa = true, .returns_weights = true, .named_scores = true},
+    {.type = "gpt_neo", .no_sdpa = true, .returns_weights = true, .act = ACT_NEW_GELU, .wide_scores = true},
+    {.type = "openai-gpt", .no_sdpa = true, .act = ACT_NEW_GELU, .qkv = QKV_SPLIT, .narrow_softmax = true},
     {.type = "gpt_neox", .qkv = QKV_CHUNKED, .turn = TURN_JOINED, .two_norms = true},
-    {.type = "mamba", .wide_logits = true},
-    {.type = "mamba2", .wide_logits = true},
-    {.type = "falcon_mamba", .wide_logits = true},
+    {.type = "mamba", .wide_stream = true, .wide_logits = true},
+    {.type = "mamba2", .wide_stream = true, .wide_logits = true},
+    {.type = "falcon_mamba", .wide_stream = true, .wide_logits = true},
+    {.type = "deepseek_v4", .no_sdpa = true},
     {.type = "opt", .positions_apart = true, .act = ACT_RELU, .scaled_query = true},
 };
 
@@ -87,9 +88,8 @@ static style style_of(const vram_model *m)
 /* Families whose classes have no way into PyTorch's kernel compute attention as it is written down. */
 static bool eager_attention(const vram_pass *pass)
 {
-    static const char *const types[] = {"bloom", "deepseek_v4", "gemma2", "gpt_neo", "gpt_oss", "mimo_v2_flash", "mpt", "openai-gpt", "vaultgemma", NULL};
     int asked = pass->scenario->training.attention;
-    return asked == VRAM_ATTENTION_EAGER || (asked == VRAM_ATTENTION_SDPA && vram_model_is(pass->model, types));
+    return asked == VRAM_ATTENTION_EAGER || (asked == VRAM_ATTENTION_SDPA && style_of(pass->model).no_sdpa);
 }
 
 vram_size vram_part_size(const block *b, int factors, vram_symbol a, double x, vram_symbol c, double y, vram_symbol d, double z, vram_symbol e, double w)
@@ -100,6 +100,11 @@ vram_size vram_part_size(const block *b, int factors, vram_symbol a, double x, v
 vram_size vram_part_rows(const block *b, int factors, vram_symbol a, double x, vram_symbol c, double y)
 {
     return vram_part_size(b, factors, VRAM_SYMBOL_MICRO_BATCH, b->pass->batch, VRAM_SYMBOL_SEQUENCE, b->pass->tokens, a, x, c, y);
+}
+
+void vram_part_hold(const block *b, int n, const vram_cell cells[])
+{
+    for (int i = 0; i < n; i++) vram_tape_hold(b->t, cells[i]);
 }
 
 static vram_size wide(const block *b, vram_symbol symbol, double width) { return ROWS_BY(b, symbol, width); }
@@ -511,7 +516,7 @@ static vram_cell eager(const block *b, vram_cell q, vram_cell k, vram_cell v, vr
     vram_cell sum = vram_op_masked(t, scaled, b->style.wide_bias ? 4 : vram_stream_width(b->pass), VRAM_WHAT_ATTENTION_SCORES);
     if (b->style.wide_bias) sum = vram_op_constant(t, sum, 0, VRAM_WHAT_ATTENTION_SCORES);
     vram_cell cast = a->sinks || b->style.shifted_scores ? sunk_probabilities(b, sum) : probabilities(b, sum, narrow);
-    vram_tape_hold(t, sum);
+    if (!b->style.wide_scores) vram_tape_hold(t, sum); /* else a name of their own for what softmax makes */
     if (b->style.named_scores) vram_tape_hold(t, made);
     if (b->style.wide_scores) vram_tape_hold(t, q);
     *weights = vram_op_dropout(t, cast, b->pass->attention_dropout, VRAM_WHAT_ATTENTION_PROBABILITIES);
@@ -630,7 +635,7 @@ static vram_cell latent_attention(const block *b, vram_cell x, vram_cell *weight
     vram_cell y = is_eager ? eager(b, query, key, kv_part[1], weights) : sdpa(b, query, key, kv_part[1], false);
     vram_cell out = linear(b, y, "o_proj", h, heads * v, b->hidden, VRAM_WHAT_ATTENTION_PROJECTION);
     const vram_cell names[] = {x, q, low, latent, q_turned, k_turned, query, key, kv};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) vram_tape_hold(t, names[i]);
+    vram_part_hold(b, (int)(sizeof names / sizeof *names), names);
     return out;
 }
 
@@ -672,10 +677,8 @@ static vram_cell attention(const block *b, vram_cell x, vram_cell *weights)
     if (b->style.sub_norms) y = norm_of(b, y, b->rows, heads[0] * d);
     vram_cell out = linear(b, y, or_else(b->pass->model->names.o, "o_proj"), (double)b->pass->model->hidden, heads[0] * (double)a->v_head_dim, b->hidden, VRAM_WHAT_ATTENTION_PROJECTION);
     vram_cell dropped = vram_op_dropout(t, out, b->pass->dropout, VRAM_WHAT_ATTENTION_PROJECTION);
-    vram_tape_hold(t, x);
-    vram_tape_hold(t, turned[0]);
-    vram_tape_hold(t, turned[1]);
-    vram_tape_hold(t, qkv[2]);
+    const vram_cell held[] = {x, turned[0], turned[1], qkv[2]};
+    vram_part_hold(b, 4, held);
     return dropped;
 }
 
@@ -894,13 +897,8 @@ static vram_cell experts(const block *b, vram_cell x)
     vram_cell ordered = vram_op_gather(t, weighed, outer, VRAM_WHAT_EXPERT_OUTPUTS);
     vram_cell sum = vram_op_sum(t, ordered, b->hidden, VRAM_WHAT_EXPERT_OUTPUTS);
     vram_cell y = vram_op_cast(t, sum, vram_width(t, x), VRAM_WHAT_MLP_OUTPUT);
-    vram_tape_hold(t, chosen);
-    vram_tape_hold(t, each);
-    vram_tape_hold(t, bias);
-    vram_tape_hold(t, ordered);
-    vram_tape_hold(t, sum);
-    vram_tape_hold(t, first); /* peft's are cached parametrizations, until the module returns */
-    vram_tape_hold(t, second);
+    const vram_cell held[] = {chosen, each, bias, ordered, sum, first, second};
+    vram_part_hold(b, 7, held);
     for (int i = 0; i < 4; i++) vram_tape_hold(t, factors[i]);
     return y;
 }
@@ -926,7 +924,7 @@ static vram_cell every_expert(const block *b, vram_cell x)
     vram_cell shared = dense(b, x, (double)f->shared_width, f->shared_fused, or_else(n->shared_gate_up, "gate_up_proj"), or_else(n->shared_down, "down_proj"));
     vram_cell y = vram_op_add(t, shared, vram_op_sum(t, each, b->hidden, VRAM_WHAT_EXPERT_OUTPUTS), VRAM_WHAT_MLP_OUTPUT);
     const vram_cell names[] = {x, logits, scores, in, each, first, second, factors[0], factors[1], factors[2], factors[3]};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) vram_tape_hold(t, names[i]);
+    vram_part_hold(b, (int)(sizeof names / sizeof *names), names);
     return y;
 }
 
@@ -973,12 +971,6 @@ vram_pass vram_pass_of(const vram_scenario *s, const vram_model *model, double b
     return pass;
 }
 
-static bool wide_stream(const vram_model *m)
-{
-    static const char *const types[] = {"mamba", "mamba2", "falcon_mamba", NULL}; /* residual_in_fp32 */
-    return vram_model_is(m, types);
-}
-
 double vram_words_on_rank(const vram_pass *pass) { return vram_ceil_div((double)pass->model->vocab, (double)pass->scenario->parallel.tensor); }
 
 double vram_stream_tokens(const vram_pass *pass)
@@ -994,7 +986,7 @@ int vram_stream_width(const vram_pass *pass)
     const style s = style_of(pass->model);
     vram_norm_type type = pass->model->norm;
     bool norms = type != VRAM_NORM_RMS && type != VRAM_NORM_RMS_BARE && !s.written_norm && !s.wide_norm && !s.narrow_norm, acts = s.act != ACT_KERNEL && s.act != ACT_RELU;
-    bool wide = wide_stream(pass->model) || (pass->scenario->training.autocast && (s.altup || (pass->four_bit && (norms || acts))));
+    bool wide = s.wide_stream || (pass->scenario->training.autocast && (s.altup || (pass->four_bit && (norms || acts))));
     return wide ? 4 : pass->plain_width;
 }
 
@@ -1103,7 +1095,7 @@ static vram_cell altup_layer(const block *b, vram_cell x, vram_cell *weights)
     vram_cell back = norm(b, linear(b, vram_op_mul(t, gate, inputs, made), "per_layer_projection", h, p, b->hidden, made));
     vram_cell y = vram_op_add_in_place(t, corrected, back, made);
     const vram_cell names[] = {predictions, normed, laurel, attended, gated_sum, both, fed, sum, back};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) vram_tape_hold(t, names[i]);
+    vram_part_hold(b, (int)(sizeof names / sizeof *names), names);
     return y;
 }
 
@@ -1285,7 +1277,7 @@ void vram_block_head(const vram_pass *pass, vram_tape *t)
     begin(pass, t, -1, &b);
     vram_cell given = vram_tape_input(t, stream_size(&b), carried_width(pass), VRAM_WHAT_HIDDEN_STATES, pass->gradients), x = b.style.altup ? mean_stream(&b, given) : given;
     vram_cell last = gather(&b, pass->model->final_norm ? norm(&b, x) : x), weight = head_weight(&b);
-    if (wide_stream(pass->model)) last = vram_op_cast(t, last, pass->plain_width, VRAM_WHAT_HIDDEN_STATES);
+    if (b.style.wide_stream) last = vram_op_cast(t, last, pass->plain_width, VRAM_WHAT_HIDDEN_STATES);
     t->offloads = false; /* the head is left out, and the loss is outside */
     if (pass->head != VRAM_HEAD_LOSS) {
         vram_head_write(pass, t, last, weight);

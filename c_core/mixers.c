@@ -13,10 +13,6 @@ enum { DELTA_CHUNK = 64 };
 
 static double one_or(double x) { return x > 0 ? x : 1; }
 static const char *or_else(const char *name, const char *standard) { return name ? name : standard; }
-static void hold_all(const block *b, int n, const vram_cell cells[])
-{
-    for (int i = 0; i < n; i++) vram_tape_hold(b->t, cells[i]);
-}
 
 /* tokens x heads x width, and the same with the tokens padded to chunks */
 static vram_size heads_of(const block *b, double tokens, double heads, double width)
@@ -93,7 +89,7 @@ static vram_cell mamba2_scan(const block *b, vram_cell x, vram_cell dt, vram_cel
     vram_cell a = vram_op_mul_weight(t, A_log, vram_op_cast(t, dt, 4, MADE), MADE);
     const vram_cell unpadded[] = {scaled, a, b_all, c_all};
     vram_cell hidden = vram_op_copy(t, scaled, wide, MADE), decay = vram_op_copy(t, a, small, MADE), keys_in = vram_op_copy(t, b_all, keys, MADE), keys_out = vram_op_copy(t, c_all, keys, MADE);
-    hold_all(b, 4, unpadded);
+    vram_part_hold(b, 4, unpadded);
     vram_cell sums = vram_op_unary(t, decay, false, false, 2, DECAYS), within = segments(b, decay, pairs);
     vram_cell scores = product(b, keys_out, keys_in, true, true, pairs, SCORES), weighed = vram_op_mul(t, scores, within, SCORES);
     vram_cell diagonal = product(b, weighed, hidden, false, true, wide, MADE);
@@ -106,7 +102,7 @@ static vram_cell mamba2_scan(const block *b, vram_cell x, vram_cell dt, vram_cel
     vram_cell read = product(b, keys_out, before, true, true, wide, MADE), off = vram_op_mul_rows(t, read, out_decay, MADE);
     vram_cell sum = vram_op_copy(t, vram_op_add(t, diagonal, off, MADE), wide, MADE), y = vram_op_add(t, sum, skip, MADE);
     const vram_cell names[] = {dt, hidden, decay, keys_in, keys_out, sums, within, scores, weighed, diagonal, left, decayed, first, all, chunk_decay, out_decay, read, off, skip};
-    hold_all(b, (int)(sizeof names / sizeof *names), names);
+    vram_part_hold(b, (int)(sizeof names / sizeof *names), names);
     *final = all;
     return vram_op_slice(t, y, heads_of(b, m.tokens, m.heads, m.width), MADE);
 }
@@ -133,7 +129,7 @@ static vram_cell mamba2_update(const block *b, vram_cell x)
     for (int i = 0; i < 3; i++) made[i] = vram_op_constant(t, vram_tape_outside(t, state, vram_width(t, x), STATES), 0, STATES);
     vram_cell y = vram_op_matmul(t, made[2], x, t->cell[x].shape, MADE);
     vram_tape_hold(t, first);
-    hold_all(b, 3, made);
+    vram_part_hold(b, 3, made);
     return y;
 }
 
@@ -162,7 +158,7 @@ static vram_cell mamba2(const block *b, vram_cell x)
     else y = vram_op_mul(t, y, silu(b, of[0], MADE), MADE);
     vram_cell out = vram_part_linear(b, vram_op_cast(t, y, vram_width(t, x), MADE), or_else(n->state_out, "out_proj"), h, inner, b->hidden, MADE);
     const vram_cell names[] = {x, projected, final, scanned, y};
-    hold_all(b, 5, names);
+    vram_part_hold(b, 5, names);
     return out;
 }
 
@@ -224,7 +220,7 @@ static vram_cell delta_rule(const block *b, const vram_cell qkv[3], vram_cell de
     vram_cell unit_q = unit(b, q32, rows), unit_k = unit(b, k32, rows), scaled = vram_op_constant(t, unit_q, 0, MADE);
     vram_cell query = vram_op_copy(t, scaled, d.keys, MADE), key = vram_op_copy(t, unit_k, d.keys, MADE), value = vram_op_copy(t, v32, d.values, MADE);
     const vram_cell unpadded[] = {scaled, unit_k, v32};
-    hold_all(b, 3, unpadded);
+    vram_part_hold(b, 3, unpadded);
     vram_cell beta_all = vram_op_copy(t, beta32, d.small, MADE), decay_all = vram_op_copy(t, decay, d.small, MADE);
     vram_tape_hold(t, beta32);
     vram_cell v_beta = vram_op_mul_rows(t, value, beta_all, MADE), k_beta = vram_op_mul_rows(t, key, beta_all, MADE);
@@ -241,7 +237,7 @@ static vram_cell delta_rule(const block *b, const vram_cell qkv[3], vram_cell de
     vram_cell y = vram_op_chunk_scan(t, core, state, 5, in, &sizes, MADE);
     vram_cell back = vram_op_cast(t, vram_op_slice(t, y, values, MADE), narrow, MADE);
     const vram_cell names[] = {query, key, value, v_beta, k_beta, beta_all, decay_all, sums, pairwise, system, within, decayed, fresh, kept, core, y};
-    hold_all(b, (int)(sizeof names / sizeof *names), names);
+    vram_part_hold(b, (int)(sizeof names / sizeof *names), names);
     return back;
 }
 
@@ -316,7 +312,7 @@ static vram_cell state_update(const block *b, vram_size state, vram_cell x)
     vram_cell made[3];
     for (int i = 0; i < 3; i++) made[i] = vram_op_constant(t, vram_tape_outside(t, state, 4, STATES), 4, STATES);
     vram_cell y = vram_op_constant(t, x, 0, MADE);
-    hold_all(b, 3, made);
+    vram_part_hold(b, 3, made);
     return y;
 }
 
@@ -348,7 +344,7 @@ static vram_cell gated_delta(const block *b, vram_cell x)
         y = delta_update(b, d.mixed);
     } else {
         convolution = silu(b, convolved(b, d.mixed, channels), MADE);
-        hold_all(b, 5, d.held);
+        vram_part_hold(b, 5, d.held);
         vram_tape_hold(t, d.mixed);
         vram_op_split(t, convolution, 3, parts, qkv);
         vram_cell beta = vram_op_unary(t, separate ? simple(b, x, "b_proj", heads) : d.beta, false, true, 0, MADE);
@@ -361,7 +357,7 @@ static vram_cell gated_delta(const block *b, vram_cell x)
     vram_cell normed = head_gated_norm(b, y, d.gate);
     vram_cell out = vram_part_linear(b, normed, separate ? "o_proj" : "out_proj", (double)b->pass->model->hidden, value, b->hidden, MADE);
     const vram_cell names[] = {x, d.held[0], convolution, d.gate, normed};
-    hold_all(b, 5, names);
+    vram_part_hold(b, 5, names);
     return out;
 }
 
@@ -415,7 +411,7 @@ static vram_cell kimi_rule(const block *b, const vram_cell qkv[3], vram_cell dec
     const vram_cell scanned[] = {fresh, kept, of[0], pairwise, of[1]};
     vram_cell y = vram_op_chunk_scan(t, core, state, 5, scanned, &sizes, MADE), back = vram_op_cast(t, vram_op_copy(t, y, plain, MADE), narrow, MADE);
     const vram_cell names[] = {of[0], of[1], v_beta, k_beta, beta_all, sums, pairwise, system, fresh, kept, core};
-    hold_all(b, (int)(sizeof names / sizeof *names), names);
+    vram_part_hold(b, (int)(sizeof names / sizeof *names), names);
     return back;
 }
 
@@ -440,7 +436,7 @@ static vram_cell kimi_delta(const block *b, vram_cell x)
     vram_cell low = s->low_rank_gates ? simple(b, x, "g_a_proj", (double)s->head_dim) : x;
     vram_cell gate = s->low_rank_gates ? vram_part_linear(b, low, "g_b_proj", width, (double)s->head_dim, part, MADE) : simple(b, x, "g_proj", width);
     vram_cell normed = head_gated_norm(b, y, gate), out = vram_part_linear(b, normed, "o_proj", (double)b->pass->model->hidden, width, b->hidden, MADE);
-    hold_all(b, 3, names);
+    vram_part_hold(b, 3, names);
     vram_tape_hold(t, gate);
     vram_tape_hold(t, x);
     return out;
@@ -466,7 +462,7 @@ static vram_cell mamba1_scan(const block *b, vram_cell x, vram_cell step, vram_c
     vram_cell each = vram_op_chunk_scan(t, list, state, 3, scanned, &sizes, STATES), y = vram_op_copy(t, each, plain, MADE);
     vram_cell skip = vram_op_mul_weight(t, vram_part_vector(b, inner), x, MADE), sum = vram_op_add(t, y, vram_op_constant(t, skip, 4, MADE), MADE);
     const vram_cell names[] = {dt, A, decay, in, both, each};
-    hold_all(b, 6, names);
+    vram_part_hold(b, 6, names);
     return sum;
 }
 
@@ -519,7 +515,7 @@ static vram_cell mamba1(const block *b, vram_cell x)
     vram_cell gated = s->plain_projections ? y : vram_op_mul(t, y, silu(b, half[1], MADE), MADE);
     vram_cell out = vram_part_linear(b, vram_op_cast(t, gated, vram_width(t, x), MADE), "out_proj", (double)b->pass->model->hidden, inner, b->hidden, MADE);
     const vram_cell names[] = {x, projected, convolution, step, gated};
-    hold_all(b, 5, names);
+    vram_part_hold(b, 5, names);
     return out;
 }
 
@@ -538,7 +534,7 @@ static vram_cell short_convolution(const block *b, vram_cell x)
     vram_cell weighed = vram_op_mul(t, of[1], mixed, MADE), y = vram_op_copy(t, weighed, part, MADE);
     vram_cell out = vram_part_linear(b, y, "out_proj", (double)b->pass->model->hidden, width, b->hidden, MADE);
     const vram_cell names[] = {x, projected, mixed, y};
-    hold_all(b, 4, names);
+    vram_part_hold(b, 4, names);
     return out;
 }
 

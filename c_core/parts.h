@@ -23,6 +23,8 @@ typedef struct {
     bool wide_halves : 1;      /* the same, but for the turned halves, which are made before (ERNIE) */
     bool wide_norm : 1;        /* LayerNorm in fp32 (OLMo) */
     bool narrow_norm : 1;      /* LayerNorm in 16 bit under autocast, too (Nemotron) */
+    bool no_sdpa : 1;          /* attention is written out whatever is asked for */
+    bool wide_stream : 1;      /* residual_in_fp32 (Mamba) */
     bool wide_logits : 1;      /* in fp32, not for the loss alone */
     bool windows_turn : 1;     /* layers that see everything have no rotary positions, where there are windows */
     bool value_norm : 1;       /* without a weight (Gemma 3n, 4) */
@@ -68,6 +70,7 @@ vram_size vram_part_rows(const block *b, int factors, vram_symbol a, double x, v
 #define ROWS_BY(b, ...) vram_part_rows(b, 3, __VA_ARGS__, 0, 0)
 #define ROWS_BY_2(b, ...) vram_part_rows(b, 4, __VA_ARGS__)
 
+void vram_part_hold(const block *b, int n, const vram_cell cells[]); /* names of Python's, until here */
 vram_size vram_part_wide(const block *b, vram_symbol symbol, double width);
 vram_cell vram_part_vector(const block *b, double length); /* a base model's weight that is no linear layer's */
 vram_cell vram_part_linear(const block *b, vram_cell x, const char *name, double rows, double columns, vram_size out, vram_what what);

@@ -308,7 +308,6 @@ vram_cell vram_op_join_copies(vram_tape *t, vram_cell a, vram_cell b, vram_size 
     return y;
 }
 
-
 /* What stands only where autograd saves: of a graph that nobody goes back through */
 vram_cell vram_op_kept(vram_tape *t, vram_size size, int width, vram_what what)
 {
@@ -319,9 +318,6 @@ vram_cell vram_op_kept(vram_tape *t, vram_size size, int width, vram_what what)
     end(t, op);
     return y;
 }
-
-/* The gradient, a sum, is made in one piece as that of gathered rows. */
-vram_cell vram_op_repeat(vram_tape *t, vram_cell x, vram_size out, vram_what what) { return vram_op_gather(t, x, out, what); }
 
 /* ------------------------------------------------------------------------------------------------------ matrix products -- */
 
@@ -567,9 +563,6 @@ vram_cell vram_op_masked(vram_tape *t, vram_cell x, int width, vram_what what)
 vram_cell vram_op_shift(vram_tape *t, vram_cell x, vram_what what) { return plain(t, x, t->cell[x].shape, vram_width(t, x), what, PASSES); }
 
 vram_cell vram_op_gather(vram_tape *t, vram_cell x, vram_size out, vram_what what) { return plain(t, x, out, vram_width(t, x), what, 0); }
-
-/* The gradient is spread by a view, then copied out. */
-vram_cell vram_op_sum(vram_tape *t, vram_cell x, vram_size out, vram_what what) { return vram_op_gather(t, x, out, what); }
 
 vram_cell vram_op_unary(vram_tape *t, vram_cell x, bool saves_input, bool saves_output, int temporaries, vram_what what)
 {

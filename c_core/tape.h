@@ -115,7 +115,8 @@ vram_cell vram_op_constant(vram_tape *t, vram_cell x, int width, vram_what what)
 vram_cell vram_op_masked(vram_tape *t, vram_cell x, int width, vram_what what);          /* plus a mask of its own type */
 vram_cell vram_op_shift(vram_tape *t, vram_cell x, vram_what what);                      /* plus a number */
 vram_cell vram_op_gather(vram_tape *t, vram_cell x, vram_size out, vram_what what);      /* rows by index */
-vram_cell vram_op_sum(vram_tape *t, vram_cell x, vram_size out, vram_what what);
+/* The gradient is spread by a view, then copied out. */
+static inline vram_cell vram_op_sum(vram_tape *t, vram_cell x, vram_size out, vram_what what) { return vram_op_gather(t, x, out, what); }
 vram_cell vram_op_grouped(vram_tape *t, vram_cell x, vram_cell weight, vram_size out, vram_what what);
 typedef struct { vram_size places, both, inner, outer; } vram_expert_sizes; /* a token and expert: one number, gate and up, one of them, hidden */
 vram_cell vram_op_fused_experts(vram_tape *t, vram_cell x, vram_cell first, vram_cell second, vram_cell share, const vram_expert_sizes *sizes);
@@ -132,7 +133,8 @@ vram_cell vram_op_copy(vram_tape *t, vram_cell x, vram_size size, vram_what what
 vram_cell vram_op_join(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vram_what what);
 vram_cell vram_op_join_copies(vram_tape *t, vram_cell a, vram_cell b, vram_size out, vram_what what); /* written into an empty tensor, part by part */
 vram_cell vram_op_join_all(vram_tape *t, int ins, const vram_cell in[], vram_size out, vram_what what);
-vram_cell vram_op_repeat(vram_tape *t, vram_cell x, vram_size out, vram_what what);      /* the gradient is a sum */
+/* The gradient, a sum, is made in one piece as that of gathered rows. */
+static inline vram_cell vram_op_repeat(vram_tape *t, vram_cell x, vram_size out, vram_what what) { return vram_op_gather(t, x, out, what); }
 vram_cell vram_op_softmax(vram_tape *t, vram_cell x, vram_what what);
 vram_cell vram_op_dropout(vram_tape *t, vram_cell x, double p, vram_what what);
 vram_cell vram_op_kept(vram_tape *t, vram_size size, int width, vram_what what);
