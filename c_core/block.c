@@ -979,15 +979,11 @@ double vram_stream_tokens(const vram_pass *pass)
     return vram_ceil_div(pass->tokens, s->parallel.sequence ? (double)s->parallel.tensor : 1);
 }
 
-/* Under autocast Gemma 3n's magnitudes, squares and means, are in fp32, and with them all that is multiplied by them. A packed linear layer
- * returns the type it is given: of an fp32 norm or activation, fp32. */
+/* Under autocast Gemma 3n's magnitudes, squares and means, are in fp32, and with them all that is multiplied by them. */
 int vram_stream_width(const vram_pass *pass)
 {
     const style s = style_of(pass->model);
-    vram_norm_type type = pass->model->norm;
-    bool norms = type != VRAM_NORM_RMS && type != VRAM_NORM_RMS_BARE && !s.written_norm && !s.wide_norm && !s.narrow_norm, acts = s.act != ACT_KERNEL && s.act != ACT_RELU;
-    bool wide = s.wide_stream || (pass->scenario->training.autocast && (s.altup || (pass->four_bit && (norms || acts))));
-    return wide ? 4 : pass->plain_width;
+    return s.wide_stream || (pass->scenario->training.autocast && s.altup) ? 4 : pass->plain_width;
 }
 
 /* A table that is embedding and head: its two gradients meet when backward has come to the embedding. */
@@ -1192,7 +1188,8 @@ static int carried_width(const vram_pass *pass)
     vram_norm_type norm_type = pass->model->norm;
     style family = style_of(pass->model);
     bool layer_norm = (norm_type == VRAM_NORM_LAYER || norm_type == VRAM_NORM_LAYER_BIAS || norm_type == VRAM_NORM_LAYER_BARE) && !family.written_norm && !family.wide_norm && !family.narrow_norm;
-    return pass->four_bit && layer_norm && pass->scenario->training.autocast && !pass->no_autocast ? 4 : vram_stream_width(pass);
+    bool wide = layer_norm || (family.act != ACT_KERNEL && family.act != ACT_RELU); /* activations written out, too */
+    return pass->four_bit && wide && pass->scenario->training.autocast && !pass->no_autocast ? 4 : vram_stream_width(pass);
 }
 
 void vram_block_layer(const vram_pass *pass, int kind, bool input_gradient, vram_tape *t)
