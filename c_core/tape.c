@@ -546,18 +546,7 @@ vram_cell vram_op_constant(vram_tape *t, vram_cell x, int width, vram_what what)
 
 vram_cell vram_op_masked(vram_tape *t, vram_cell x, int width, vram_what what)
 {
-    vram_tape_op *op = begin1(t, x);
-    int wide = width > vram_width(t, x) ? width : vram_width(t, x);
-    vram_cell y = output(t, op, t->cell[x].shape, wide, what);
-    backward(t, op);
-    if (op->grad && wide == vram_width(t, x)) pass(t, 0);
-    else if (op->grad) {
-        vram_cell g = gradient_like(t, x, vram_width(t, x));
-        make(t, g);
-        give(t, 0, g);
-    }
-    end(t, op);
-    return y;
+    return plain(t, x, t->cell[x].shape, width > vram_width(t, x) ? width : vram_width(t, x), what, width > vram_width(t, x) ? 0 : PASSES);
 }
 
 vram_cell vram_op_shift(vram_tape *t, vram_cell x, vram_what what) { return plain(t, x, t->cell[x].shape, vram_width(t, x), what, PASSES); }
