@@ -197,12 +197,13 @@ def check_scenarios(models, gpus):
         check(re.fullmatch(r"\d\d-.+", name) and name[3:] == s.get("id") and int(name[:2]) == s.get("order"), f"{path}: name, id and order disagree")
         check(s.get("id") not in scenarios, f"{path}: id twice")
         check("chapter" in s and (s["chapter"] is None or s["chapter"] in range(1, 8)), f"{path}: chapter")
-        guide = {"question", "say", "trap", "controls"} # what a chapter has besides
-        check(set(s) <= {"id", "order", "chapter", "title", "text", "scenario", "quoted", "variants"} | (guide if s.get("chapter") else set()), f"{path}: unknown key")
-        check(not s.get("chapter") or guide <= set(s), f"{path}: a chapter without its guide")
+        told = {"question", "say", "trap"} # of a chapter, and of the story that leads to the first
+        guide = told | {"controls"} if s.get("chapter") else told if "say" in s else set()
+        check(set(s) <= {"id", "order", "chapter", "title", "text", "scenario", "quoted", "variants"} | guide, f"{path}: unknown key")
+        check(guide <= set(s), f"{path}: a guide with parts missing")
         check_text(f"{path}: title", s.get("title"))
         check_text(f"{path}: text", s.get("text"))
-        for part in [s.get("question"), s.get("trap"), *s.get("say", [])] if s.get("chapter") else []:
+        for part in [s.get("question"), s.get("trap"), *s.get("say", [])] if guide else []:
             check_text(f"{path}: guide", part)
         check(s["scenario"].get("version") == 1, f"{path}: version")
         check_paths(path, flatten(s["scenario"]), models, gpus)
