@@ -133,7 +133,7 @@ static void not_modelled(const vram_scenario *s, vram_report *report)
         {lora && s->lora.prepare_kbit, VRAM_NOTE_NOT_MODELLED, "lora.prepare_kbit"},
         {vram_is_fsdp(s) && vram_data_ranks(s) > 1 && s->parallel.zero < 2, VRAM_NOTE_SHARDS_ALL, "parallel.zero"},
         {vram_adapters_whole(s), VRAM_NOTE_ADAPTERS_WHOLE, "parallel.engine"},
-        {lora && megatron && s->lora.dora, VRAM_NOTE_NOT_MODELLED, "lora.dora"},
+        {lora && megatron && s->lora.dora, VRAM_NOTE_STATES_ALONE, "lora.dora"},
         {(loss == VRAM_LOSS_CHUNKED && rl) || (loss == VRAM_LOSS_INPLACE && rl) || (loss != VRAM_LOSS_FULL && (ppo || megatron)), VRAM_NOTE_NOT_MODELLED, "training.loss"},
         {vram_loss_stays_whole(s), VRAM_NOTE_LOSS_STAYS_WHOLE, "training.loss"},
         {optimizer == VRAM_OPTIMIZER_GALORE, VRAM_NOTE_GALORE_RANK, "training.optimizer"},
