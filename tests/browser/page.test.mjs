@@ -418,6 +418,24 @@ for (const [place, url, allowed] of places) {
     }
   })
 
+  await on('links refused for what they say together: the preset or the default, and a notice, never an empty page or an old answer', async page => {
+    const refused = ['#v=1&parallel.data=1048576', '#v=1&p=training&parallel.data=100000', '#v=1&gpu.name=%00%01', '#v=1&p=kv-cache&model.name=%00',
+      '#v=1&p=training&parallel.data=1048576&parallel.tensor=4096&parallel.pipeline=1024', '#v=1&parallel.data=1048576&view=claim', '#v=1&parallel.data=1048576&embed=1',
+      `#v=1&model.${'a.'.repeat(3000)}b=1`, `#v=1&model.a=${'['.repeat(5000)}${']'.repeat(5000)}`]
+    const look = () => page.evaluate(() => ({ broken: document.documentElement.classList.contains('broken'), peak: Number(document.querySelector('#sentence [data-bytes]')?.dataset.bytes),
+      notice: document.getElementById('notice').hidden ? '' : document.getElementById('notice').textContent }))
+    const expected = {}
+    for (const p of ['', 'training', 'kv-cache']) { await open(page, url, p ? linkOf(p) : '#v=1'); expected[p] = (await look()).peak }
+    for (const [way, go] of [['opened', hash => open(page, url, hash)], ['turned to', hash => turn(page, hash)]]) for (const hash of refused) {
+      await go(hash)
+      const state = await look()
+      const title = `${way} ${hash.slice(0, 80)}`
+      assert.ok(!state.broken, title)
+      if (!hash.includes('tensor') && !hash.includes('[[')) assert.equal(state.peak, expected[/p=([\w-]+)/.exec(hash)?.[1] ?? ''], title)
+      assert.ok(state.peak > 0 && state.notice.length > 10 && state.notice.length < 5000, `${title}: ${state.notice}`)
+    }
+  })
+
   await on('a pasted config.json is counted', async page => {
     await open(page, url, linkOf('kv-cache', {}, '&lang=en'))
     await page.evaluate(() => {

@@ -6,6 +6,7 @@ import { getPath, isForbidden, isTree, leaves, same, withPath } from './paths.js
 export const LINK_VERSION = 1;
 const SECOND = 'vs.'; // the other scenario of a comparison carries this before its paths
 const MOST_KEYS = 4000;
+const MOST_DEPTH = 16; // of a path, and of the JSON of a leaf: configurations have three or four
 
 const readably = (text) => encodeURIComponent(text).replace(/%(3A|2C|2F|20)/g, (hex) => ({ '%3A': ':', '%2C': ',', '%2F': '/', '%20': '%20' })[hex]);
 const pathText = (keys) => keys.map((k) => readably(k).replaceAll('.', '%2E')).join('.');
@@ -23,8 +24,12 @@ function leafText(value) {
   return readLeaf(value) === value ? value : JSON.stringify(value);
 }
 function readLeaf(text) {
-  try { return JSON.parse(text); } catch { return text; }
+  try {
+    const value = JSON.parse(text);
+    return shallow(value, MOST_DEPTH) ? value : text;
+  } catch { return text; }
 }
+const shallow = (value, most) => value === null || typeof value !== 'object' || (most > 0 && Object.values(value).every((v) => shallow(v, most - 1)));
 
 const fieldText = (value) => (typeof value === 'number' ? numberText(value) : Array.isArray(value) ? value.join(',') : String(value));
 
@@ -77,7 +82,9 @@ function readPairs(hash, notices) {
     const at = part.indexOf('=');
     try {
       const raw = at < 0 ? part : part.slice(0, at);
-      pairs.push([raw.split('.').map(decodeURIComponent), at < 0 ? '' : decodeURIComponent(part.slice(at + 1))]);
+      const keys = raw.split('.');
+      if (keys.length > MOST_DEPTH) throw new RangeError(raw);
+      pairs.push([keys.map(decodeURIComponent), at < 0 ? '' : decodeURIComponent(part.slice(at + 1))]);
     } catch {
       notices.push({ id: 'unreadable', key: part.slice(0, 60) });
     }

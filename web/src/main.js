@@ -128,8 +128,8 @@ export async function start({ wasm, presets, accuracy }) {
     if (shown.view === 'quiz') shown = { ...shown, chapter: shown.chapter ?? '1', seed: shown.seed ?? quizSeed };
     if (!location.hash.replace(/^#/, '')) read.list = [firstSlot()];
     if (shown.view === 'quiz') read.list = slots.length ? slots : [firstSlot()];
-    slots = read.list.map((s) => makeSlot(core, index, s, { repair: true }));
-    notices = [...read.notices, ...slots.flatMap((s) => s.dropped.map((d) => ({ id: 'bad_value', key: d.path, value: d.value, error: d.error })))];
+    slots = read.list.map((s) => makeSlot(core, index, s, { repair: true, base: baseOf(s) }));
+    notices = [...read.notices, ...slots.flatMap((s) => s.dropped.map((d) => ({ id: d.path ? 'bad_value' : 'refused_all', key: d.path, value: d.value, error: d.error })))];
     phase = null;
     open = false;
     lastEntry = { path: null, at: 0 };
@@ -182,7 +182,7 @@ export async function start({ wasm, presets, accuracy }) {
     onVariant: (p) => {
       const base = baseOf(slots[0]);
       const scenario = p === null ? base : withPatch(base, flat(p));
-      slots = [makeSlot(core, index, { preset: slots[0].preset, scenario }, { repair: true }), ...slots.slice(1)];
+      slots = [makeSlot(core, index, { preset: slots[0].preset, scenario }, { repair: true, base }), ...slots.slice(1)];
       phase = null;
       render();
       remember(true, null);

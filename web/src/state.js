@@ -5,8 +5,9 @@ import { getPath, withPatch, withPath } from './paths.js';
 
 const MOST_REPAIRS = 40;
 
-// Removes what the core refuses, one path at a time, as long as `mayDrop` agrees. -> {scenario, report | error, dropped}
-export function settle(core, scenario, mayDrop) {
+// Removes what the core refuses, one path at a time, as long as `mayDrop` agrees. What is refused for a reason that nothing said carries the name of
+// (two settings that are too much together) falls back to `base`. -> {scenario, report | error, dropped}
+export function settle(core, scenario, mayDrop, base = null) {
   const dropped = [];
   let now = scenario;
   let report = core.estimate(now);
@@ -15,6 +16,12 @@ export function settle(core, scenario, mayDrop) {
     if (!path) break;
     dropped.push({ path, value: getPath(now, path), error: report.error });
     now = withPath(now, path, undefined);
+    report = core.estimate(now);
+  }
+  for (const whole of base ? [base, {}] : []) {
+    if (!report.error) break;
+    dropped.push({ path: '', error: report.error });
+    now = whole;
     report = core.estimate(now);
   }
   return report.error ? { scenario: now, error: report.error, dropped } : { scenario: now, report, dropped };
@@ -27,8 +34,8 @@ function longestSaid(scenario, path) {
   return null;
 }
 
-export function makeSlot(core, index, { preset, scenario }, { repair }) {
-  const result = settle(core, scenario, () => repair);
+export function makeSlot(core, index, { preset, scenario }, { repair, base = {} }) {
+  const result = settle(core, scenario, () => repair, repair ? base : null);
   return { preset, scenario: result.scenario, report: result.report ?? null, error: result.error ?? null, dropped: result.dropped };
 }
 
