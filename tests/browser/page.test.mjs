@@ -478,6 +478,32 @@ for (const [place, url, allowed] of places) {
     await page.waitForFunction(() => /takes 4 GPUs, and there are 2/.test(document.querySelector('.claim-because').textContent))
   })
 
+  await on('the claim and the sentence compare what the verdict compares: the allocator\'s cache is given back', async page => {
+    const scenario = { task: 'training', model: { params: 3.9e9, num_hidden_layers: 32, hidden_size: 4096 } }
+    const { fits: [fit], entries, peak } = JSON.parse(batch([scenario])[0])
+    const cache = entries.find(e => e.what === 'allocator_cache').bytes
+    assert.ok(fit.verdict === 'tight' && peak.bytes > 85e9 && cache > 1e9)
+    const gb = n => `${(n / 1e9).toPrecision(3)} GB`
+    const hash = '#v=1&task=training&model.params=3.9e9&model.num_hidden_layers=32&model.hidden_size=4096&unit=GB'
+    await open(page, url, `${hash}&lang=en&view=claim`)
+    await page.waitForFunction(() => document.querySelector('.claim-answer').dataset.verdict === 'possible')
+    assert.equal(await text(page, '.claim-total'), `= ${gb(fit.needed_bytes)} ≤ ${gb(fit.usable_bytes)}`)
+    const terms = await page.$$eval('.claim-sum .term', all => all.map(n => Number(n.title.split(' ')[0].replaceAll(',', ''))))
+    assert.ok(Math.abs(terms.reduce((a, b) => a + b) - fit.needed_bytes) <= terms.length)
+    for (const lang of ['en', 'zh']) {
+      await open(page, url, `${hash}&lang=${lang}`)
+      assert.ok((await text(page, '#sentence')).includes(gb(cache)), lang)
+      assert.match(await text(page, '#sentence'), /PyTorch/)
+    }
+    // one that does not fit: each way starts from the number shown
+    await open(page, url, '#v=1&p=one-a100&lang=en&unit=GB&view=claim')
+    await page.waitForSelector('.claim-set')
+    const shown = /= (.*) >/.exec(await text(page, '.claim-total'))[1]
+    for (const sum of await page.$$eval('.claim-after', all => all.map(n => n.textContent))) assert.ok(sum.startsWith(shown), `${sum}, ${shown}`)
+    await open(page, url, '#v=1&task=training&model=llama-3.1-405b&gpu=rtx-4090&lang=en')
+    assert.match(await text(page, '#sentence'), /at least [\d,]+\./)
+  })
+
   await on('practice: a quiz by its seed, answered by keyboard to the score, and again', async page => {
     await open(page, url, '#v=1&view=quiz&chapter=1&seed=abc123&lang=en')
     const first = await text(page, '.quiz-question')

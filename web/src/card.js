@@ -5,7 +5,7 @@ import { layCard } from './geometry.js';
 import { sentences, ui, word } from './i18n.js';
 import { colourClass } from './palette.js';
 import { CONTEXT, alive, cardOf, groups, segmentsOf } from './reading.js';
-import { bytes, bytesFull, bytesShort, difference, percent, ticks } from './units.js';
+import { bytes, bytesFull, bytesShort, count, difference, percent, ticks } from './units.js';
 
 const LABEL_FONT = 12; // px; the labels' type size
 const LABEL_GAP = 10;
@@ -124,7 +124,7 @@ export function rulerOf({ lay, end, width, unit }) {
   return [...rounds, edge];
 }
 
-export const fleetText = ({ lay, gpus, card }, unit) => ui('fleet', { n: gpus, gpu: card.name, all: bytes(lay.bytes * gpus, unit), have: bytes(lay.usable * gpus, unit) });
+export const fleetText = ({ lay, gpus, card }, unit) => ui('fleet', { n: count(gpus), gpu: card.name, all: bytes(lay.bytes * gpus, unit), have: bytes(lay.usable * gpus, unit) });
 export const fleetFill = (lay) => Math.min(1, (lay.context + lay.bytes) / lay.total);
 
 export const keptLineText = (report, second, unit) => sentences(ui('kept', { n: bytes(second.peak.bytes, unit) }), ui('kept_now', { n: difference(report.peak.bytes - second.peak.bytes, unit) }));

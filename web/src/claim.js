@@ -8,7 +8,7 @@ import { isTree, same } from './paths.js';
 import { has, rich, sentences, ui, word } from './i18n.js';
 import { modelItems, modelName } from './model-field.js';
 import { colourClass } from './palette.js';
-import { cardOf, need, segmentsOf } from './reading.js';
+import { cardOf, demandOf, groups } from './reading.js';
 import { errorText, fieldLabel, valueWord } from './texts.js';
 import { bytes, bytesFull, count, difference, readCount } from './units.js';
 
@@ -169,28 +169,27 @@ export function makeClaim(root, { presets, index, ask, linkOf, onPatch, onOpen }
   // The bill as one says it: each thing that is alive at the peak, the two moments apart; of several models, each model.
   function terms() {
     const { report, lists } = now;
-    const total = need(report);
-    const segments = segmentsOf(report, lists);
+    const { bytes: total, entries } = demandOf(report);
+    const segments = groups(entries, lists);
     const roles = [...new Set(segments.map((g) => g.role))];
     const parts = roles.length > 1 ? roles.map((role) => ({ key: role, component: 'weights', name: word('role', role), bytes: sumOf(segments.filter((g) => g.role === role)) })) : segments.flatMap((g) => (g.component === 'optimizer' && g.entries.length === 2
       ? g.entries.map((e, i) => ({ key: `${g.key}${i}`, component: g.component, name: word('what', e.what), bytes: e.bytes }))
       : [{ key: g.key, component: g.component, name: segmentName(g), bytes: g.bytes }]));
-    const left = sumOf(parts.filter((p) => p.bytes < total * SMALL));
-    return [...parts.filter((p) => p.bytes >= total * SMALL), ...(left > 0 ? [{ key: 'rest', component: 'fragmentation', name: ui('claim_rest'), bytes: left }] : [])];
+    const left = sumOf(parts.filter((p) => p.bytes < total * SMALL)) + total - sumOf(parts); // an engine's budget rounds to blocks
+    return [...parts.filter((p) => p.bytes >= total * SMALL), ...(left !== 0 ? [{ key: 'rest', component: 'fragmentation', name: ui('claim_rest'), bytes: left }] : [])];
   }
 
   function fillBill() {
     const { report, unit } = now;
-    const fit = report.fits[0];
-    const total = need(report);
+    const { bytes: total, phase, room } = demandOf(report);
     keyed(sum, [...terms(), { key: '=', total }], (t) => t.key, (t) => (t.key === '=' ? el('strong', { class: 'claim-total' }) : el('span', { class: 'term' }, el('span', { class: 'swatch', 'aria-hidden': 'true' }), el('span', {}))), (node, t) => {
-      if (t.key === '=') { setText(node, `= ${bytes(t.total, unit)} ${t.total > fit.usable_bytes ? '>' : '≤'} ${bytes(fit.usable_bytes, unit)}`); setAttr(node, 'title', `${bytesFull(t.total)} / ${bytesFull(fit.usable_bytes)}`); return; }
+      if (t.key === '=') { setText(node, `= ${bytes(t.total, unit)} ${t.total > room ? '>' : '≤'} ${bytes(room, unit)}`); setAttr(node, 'title', `${bytesFull(t.total)} / ${bytesFull(room)}`); return; }
       node.firstChild.className = `swatch ${colourClass(t.component)}`;
       setText(node.lastChild, `${bytes(t.bytes, unit)} ${t.name}`);
       setAttr(node, 'title', bytesFull(t.bytes));
     });
     const card = cardOf(report, presets);
-    setProse(against, ui(gpus() > 1 ? 'claim_against_many' : 'claim_against', { n: gpus(), phase: word('phase_at', report.peak.phase), need: bytes(total, unit), card: card.name, has: bytes(fit.usable_bytes, unit) }));
+    setProse(against, ui(gpus() > 1 ? 'claim_against_many' : 'claim_against', { n: gpus(), phase: word('phase_at', phase), need: bytes(total, unit), card: card.name, has: bytes(room, unit) }));
   }
 
   const valueText = (path, value) => (typeof value === 'number' ? count(value) : value === null ? '' : valueWord(path, value));
@@ -218,8 +217,8 @@ export function makeClaim(root, { presets, index, ask, linkOf, onPatch, onOpen }
       setText(li.lastChild, c.saves_bytes ? difference(-c.saves_bytes, now.unit) : '');
       setAttr(li.lastChild, 'title', bytesFull(c.saves_bytes));
     });
-    const usable = now.claim.usable_bytes;
-    setProse(after, `${bytes(now.claim.needed_bytes, now.unit)} − ${bytes(now.claim.needed_bytes - set.changed_needed_bytes, now.unit)} = ${bytes(set.changed_needed_bytes, now.unit)} ≤ ${bytes(usable, now.unit)}`);
+    const { room } = demandOf(now.report);
+    setProse(after, `${bytes(now.claim.needed_bytes, now.unit)} − ${bytes(now.claim.needed_bytes - set.changed_needed_bytes, now.unit)} = ${bytes(set.changed_needed_bytes, now.unit)} ≤ ${bytes(room, now.unit)}`);
     setText(open, ui('claim_open'));
   }
 
@@ -235,8 +234,8 @@ export function makeClaim(root, { presets, index, ask, linkOf, onPatch, onOpen }
     const another = list.length && list[0].changes.some((c) => c.path === 'training.method');
     const host = list.some((s) => s.changes.some((c) => c.path === 'parallel.offload'));
     const few = report.notes.find((n) => n.id === 'gpus_below_product')?.values;
-    setProse(because, said === 'no' && few ? ui('claim_no_degrees', { n: few[0], of: few[1] })
-      : said === 'no' ? ui('claim_no_even', { n: bytes(claim.least_needed_bytes, unit), gpus: report.fits[0].gpus_needed })
+    setProse(because, said === 'no' && few ? ui('claim_no_degrees', { n: count(few[0]), of: count(few[1]) })
+      : said === 'no' ? ui('claim_no_even', { n: bytes(claim.least_needed_bytes, unit), gpus: count(report.fits[0].gpus_needed) })
       : another ? ui('claim_another') : said === 'possible' && report.fits[0].verdict === 'tight' ? ui('claim_tight') : '');
     show(because, because.textContent !== '');
     setText(whatIsCheap, sentences(ui('claim_cost'), host && ui('claim_host')));

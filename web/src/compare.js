@@ -2,7 +2,7 @@
 import { el, keyed, setAttr, setText, show } from './dom.js';
 import { ui, word } from './i18n.js';
 import { need, segmentsOf } from './reading.js';
-import { bytes, bytesFull } from './units.js';
+import { bytes, bytesFull, count } from './units.js';
 
 const ROOM = 2; // the scale shows up to so many times the need
 const ORDINARY = 100e9; // bytes; and at least so much, so that small needs do not make every card endless
@@ -76,7 +76,7 @@ export function makeCompare(root, { fitOn, onMore }) {
       p.over.style.setProperty('width', bytesNeeded > f.usable_bytes ? `calc(${pct(bytesNeeded)} - ${pct(f.usable_bytes)})` : '0');
       setText(p.usable, bytes(f.usable_bytes, unit));
       setAttr(p.usable, 'title', bytesFull(f.usable_bytes));
-      setText(p.verdict, f.verdict === 'no' ? ui('verdict_needs', { n: f.gpus_needed }) : word('verdict', f.verdict));
+      setText(p.verdict, f.verdict === 'no' ? ui('verdict_needs', { n: count(f.gpus_needed) }) : word('verdict', f.verdict));
       p.verdict.dataset.cards = f.gpus_needed;
     });
     show(more, rest.length > 0);

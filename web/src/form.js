@@ -8,7 +8,7 @@ import { ELSEWHERE, FIRST, GROUP_IDS, groupOf } from './layout.js';
 import { modelField, roleControl } from './model-field.js';
 import { getPath, isTree, same } from './paths.js';
 import { errorText, fieldHelp, fieldLabel, valueWord } from './texts.js';
-import { bytesFull, bytesShort, readCount } from './units.js';
+import { bytesFull, bytesShort, count, readCount } from './units.js';
 
 // actions: {patch(patch, settled), prices(path, values) -> Map}
 export function makeForm(root, { index, presets, actions }) {
@@ -68,7 +68,7 @@ export function makeForm(root, { index, presets, actions }) {
   function gpuItems(prices) {
     return presets.gpus.map((g) => {
       const fit = prices.get(g.id);
-      const word = !fit ? '' : fit.error ? ui('refused') : ui(`verdict_short_${fit.verdict}`, { n: fit.gpus_needed });
+      const word = !fit ? '' : fit.error ? ui('refused') : ui(`verdict_short_${fit.verdict}`, { n: count(fit.gpus_needed) });
       return { value: g.id, label: g.name, group: g.vendor, sub: bytesShort(g.memory_bytes, now.unit), right: word, title: `${g.vendor} · ${bytesFull(g.memory_bytes)}` };
     });
   }

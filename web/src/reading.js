@@ -34,6 +34,18 @@ export function need(report) {
   return report.peak.bytes - sum(alive(report, report.peak.phase).filter((e) => e.component === CONTEXT));
 }
 
+// What PyTorch gives back to the driver before it fails: of the peak, but not of what must find room.
+const isGivenBack = (e) => e.component === 'fragmentation' && e.what === 'allocator_cache';
+export const givenBack = (report) => sum(alive(report, report.peak.phase).filter(isGivenBack));
+
+// What must find room, as the verdict counts it: how much, when, made of what, and the room (of an engine with a pool, its budget).
+export function demandOf(report) {
+  const { needed_bytes: needed, headroom_bytes: headroom } = report.fits[0];
+  const at = (phase) => alive(report, phase).filter((e) => e.component !== CONTEXT && !isGivenBack(e));
+  const phase = report.phases.map((p) => p.id).reduce((most, id) => (sum(at(id)) > sum(at(most)) ? id : most), report.peak.phase);
+  return { phase, entries: at(phase), bytes: needed, room: needed + headroom };
+}
+
 export const contextAtPeak = (report) => report.peak.bytes - need(report);
 
 // What fills the card: everything alive at the peak but the context, which the card has already given away.
