@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs'
 import { test, note } from '../harness.mjs'
 import { presets } from '../lib.mjs'
 import { openCore } from '../../web/src/core.js'
+import { readCount, readParameters } from '../../web/src/units.js'
 import { CHAPTERS, LENGTH, SEED, freshSeed, isRight, kindsOf, question, readAnswer } from '../../web/src/quiz-questions.js'
 
 const core = await openCore(readFileSync('build/vram.wasm'), presets)
@@ -95,10 +96,14 @@ await test('quiz: a seed draws the same again, another draws others', () => {
 })
 
 await test('quiz: answers as people type them', () => {
-  for (const [text, unit, value] of [['14', 'GB', 14e9], ['14 GB', 'GiB', 14e9], ['13.04GiB', 'GB', 13.04 * 2 ** 30], ['524,288 B', 'GB', 524288], ['512 KiB', 'GB', 524288], ['.5mb', 'GB', 5e5], ['1e3 b', 'GB', 1000]])
+  for (const [text, unit, value] of [['14', 'GB', 14e9], ['14 GB', 'GiB', 14e9], ['13.04GiB', 'GB', 13.04 * 2 ** 30], ['524,288 B', 'GB', 524288], ['512 KiB', 'GB', 524288], ['.5mb', 'GB', 5e5], ['1e3 b', 'GB', 1000],
+    ['１４ＧＢ', 'GB', 14e9], ['14 G', 'GB', 14e9], ['14g', 'GiB', 14 * 2 ** 30], ['约14', 'GB', 14e9], ['≈14', 'GB', 14e9], ['~ 14 gb', 'GB', 14e9], ['大约 １．５ Ｇ', 'GB', 1.5e9], ['５１２，０００ B', 'GB', 512000]])
     assert.equal(readAnswer(text, unit), value, text)
   assert.equal(readAnswer('4.2M', 'GB', true), 4.2e6)
   assert.equal(readAnswer('4194304', 'GB', true), 4194304)
+  assert.equal(readAnswer('约４２０万', 'GB', true), 4.2e6)
+  assert.equal(readCount('１，０２４'), 1024)
+  assert.equal(readParameters('７Ｂ'), 7e9)
   for (const text of ['', 'x', '14 parsecs', '1..2', 'NaN', '-3']) assert.ok(Number.isNaN(readAnswer(text, 'GB')), text)
   // 1000 or 1024 is a difference that is judged
   assert.ok(isRight(14e9 * 1.049, 14e9) && !isRight(14 * 2 ** 30, 14e9))

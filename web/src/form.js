@@ -8,7 +8,7 @@ import { ELSEWHERE, FIRST, GROUP_IDS, groupOf } from './layout.js';
 import { modelField, roleControl } from './model-field.js';
 import { getPath, isTree, same } from './paths.js';
 import { errorText, fieldHelp, fieldLabel, valueWord } from './texts.js';
-import { bytesFull, bytesShort, count, readCount } from './units.js';
+import { bytesFull, bytesShort, count, halfWidth, readCount } from './units.js';
 
 // actions: {patch(patch, settled), prices(path, values) -> Map}
 export function makeForm(root, { index, presets, actions }) {
@@ -59,7 +59,7 @@ export function makeForm(root, { index, presets, actions }) {
   const gpusId = freshId('gpus');
   const gpusLabel = el('label', { class: 'vh', for: gpusId });
   const gpusInput = el('input', { id: gpusId, type: 'text', inputmode: 'numeric', autocomplete: 'off', class: 'number', 'aria-describedby': gpuNote.id });
-  const readGpus = () => (gpusInput.value.trim() === '' ? undefined : Number(gpusInput.value));
+  const readGpus = () => (gpusInput.value.trim() === '' ? undefined : Number(halfWidth(gpusInput.value)));
   gpusInput.addEventListener('input', () => actions.patch({ gpus: readGpus() }, false));
   gpusInput.addEventListener('change', () => actions.patch({ gpus: readGpus() }, true));
   const gpu = el('div', { class: 'field field-gpu', data: { path: 'gpu' } }, el('div', { class: 'field-head' }, gpuLabel),

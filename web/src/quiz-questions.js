@@ -1,6 +1,8 @@
 // Practice: questions made of a seed. A question is a scenario and which part of its report is asked for: every answer is the core's own. No document
 // and no words here; a test works the same numbers out by hand, from what the question says.
 
+import { halfWidth } from './units.js';
+
 export const LENGTH = 10; // questions of a quiz
 const WITHIN = 0.05;
 export const SEED = /^[a-z0-9]{1,16}$/;
@@ -141,14 +143,16 @@ export function question(chapter, seed, n, core, presets) {
   return { kind, facts: [], ...made, ...answered(made, core) };
 }
 
-// "14", "14 GB", "0.5MiB", "4.2M" -> a number; without a unit, in the unit that stands beside the box. NaN: not read.
+// "14", "14 GB", "0.5MiB", "4.2M", "约１４Ｇ" -> a number; without a unit, in the unit that stands beside the box; a letter alone counts as that unit does. NaN: not read.
 const SCALES = { b: 1, kb: 1e3, mb: 1e6, gb: 1e9, tb: 1e12, kib: 1024, mib: 1024 ** 2, gib: 1024 ** 3, tib: 1024 ** 4 };
-const COUNTS = { '': 1, k: 1e3, m: 1e6, b: 1e9, t: 1e12 };
+const COUNTS = { '': 1, k: 1e3, m: 1e6, b: 1e9, t: 1e12, 万: 1e4, 亿: 1e8 };
+const ABOUT = /^\s*(?:[≈~∼约]|大约|约为|about)\s*/i;
 export function readAnswer(text, unit, count = false) {
-  const found = /^([\d,_\s]*\.?\d+(?:e[+-]?\d+)?)\s*([a-z]*)$/i.exec(text.trim());
+  const found = /^([\d,_\s]*\.?\d+(?:e[+-]?\d+)?)\s*([a-z万亿]*)$/i.exec(halfWidth(text).replace(ABOUT, '').trim());
   if (!found) return NaN;
   const number = Number(found[1].replace(/[,_\s]/g, ''));
-  const scale = count ? COUNTS[found[2].toLowerCase()] : SCALES[(found[2] || unit).toLowerCase()];
+  const said = (found[2] || unit).toLowerCase();
+  const scale = count ? COUNTS[found[2].toLowerCase()] : SCALES[/^[kmgt]$/.test(said) ? said + unit.slice(1).toLowerCase() : said];
   return scale === undefined ? NaN : number * scale;
 }
 export const isRight = (given, answer) => Math.abs(given - answer) <= WITHIN * answer;

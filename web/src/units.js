@@ -63,8 +63,11 @@ export const percent = (x) => (x < 0.01 ? smallPercents : percents).format(x);
 const MODEL_LETTERS = { k: 1e3, m: 1e6, b: 1e9, t: 1e12 };
 const TOKEN_LETTERS = { k: 1024, m: 1024 * 1024 };
 
+// As a Chinese keyboard writes them: "１４ＧＢ", "１，０２４".
+export const halfWidth = (text) => text.normalize('NFKC');
+
 function readWith(letters, text) {
-  const clean = text.trim().replace(/[,\s_]/g, '');
+  const clean = halfWidth(text).trim().replace(/[,\s_]/g, '');
   const found = /^([+-]?\d*\.?\d+(?:e[+-]?\d+)?)([a-z]?)$/i.exec(clean);
   if (!found) return clean;
   const letter = found[2].toLowerCase();
