@@ -436,6 +436,24 @@ for (const [place, url, allowed] of places) {
     }
   })
 
+  await on('pastes that cannot be used: each is told why, and the note is the last one\'s', async page => {
+    await open(page, url, linkOf('kv-cache', {}, '&lang=en'))
+    const paste = value => page.evaluate(value => {
+      const field = document.querySelector('.field-model')
+      ;[...field.querySelectorAll('label.seg')].find(n => n.textContent.includes('config')).querySelector('input').click()
+      const area = field.querySelector('textarea.config')
+      area.value = value
+      area.dispatchEvent(new Event('input'))
+    }, value)
+    for (const [value, why] of [['[]', /object is needed/], ['null', /object is needed/], ['{"model_type":"bert","hidden_size":768,"num_hidden_layers":12,"num_attention_heads":12,"vocab_size":30522,"intermediate_size":3072}', /model_type in config\.json: bert is not supported/], ['{"model_type":', /not valid JSON/], ['[1]', /object is needed/]]) {
+      await paste(value)
+      assert.match(await text(page, '#stale'), why)
+      assert.match(await page.$eval('.field-model', n => n.textContent), why)
+    }
+    await paste(JSON.stringify({ model_type: 'gpt2', n_embd: 768, n_layer: 12, n_head: 12, vocab_size: 50257, n_positions: 1024 }))
+    assert.ok(await page.$eval('#stale', n => n.hidden))
+  })
+
   await on('a pasted config.json is counted', async page => {
     await open(page, url, linkOf('kv-cache', {}, '&lang=en'))
     await page.evaluate(() => {

@@ -49,7 +49,7 @@ export function makeForm(root, { index, presets, actions }) {
   const task = el('div', { class: 'segs task', role: 'radiogroup', 'aria-labelledby': taskLabel.id }, taskLabel, taskParts.map((p) => p.node));
 
   // ---- model
-  const model = modelField({ presets, pricesOf: (values) => actions.prices('model', values), onChange: (value, settled) => actions.patch({ model: value }, settled) });
+  const model = modelField({ presets, pricesOf: (values) => actions.prices('model', values), onChange: (value, settled) => actions.patch({ model: value }, settled), onRefuse: actions.refuse });
 
   // ---- GPU and how many
   const gpuLabel = el('span', { class: 'field-label', id: freshId('gpu') });

@@ -113,6 +113,13 @@ export async function start({ wasm, presets, accuracy }) {
     sayLater();
   }
 
+  // What was typed is no scenario at all: the last good answer stays, under the reason of now.
+  function refuse(error) {
+    slots = [{ ...slots[0], error }, ...slots.slice(1)];
+    render();
+    sayLater();
+  }
+
   // The second of two scenarios is kept as it is, for the first to be compared with.
   function pair(next) {
     slots = next.filter((s) => s.report);
@@ -155,7 +162,7 @@ export async function start({ wasm, presets, accuracy }) {
   const pricesOf = (path, values) => new Map((core.options(slots[0].scenario, { [path]: values })[path] ?? []).map((p) => [p.value, p]));
   const form = makeForm($('form'), {
     index, presets,
-    actions: { patch, prices: pricesOf, opened: () => later(rest()), reset: (path) => patch({ [path]: getPath(baseOf(slots[0]), path) }, true) },
+    actions: { patch, refuse, prices: pricesOf, opened: () => later(rest()), reset: (path) => patch({ [path]: getPath(baseOf(slots[0]), path) }, true) },
   });
   const ledger = makeLedger($('ledger'), { onPhase: (id) => { phase = id; render(); } });
   const card = makeCard($('card'), $('kept'), { 

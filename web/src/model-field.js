@@ -39,8 +39,8 @@ export function modelName(value, presets) {
 const isThumb = (model) => isTree(model) && model.params !== undefined && model.model_type === undefined;
 const modeOf = (model) => (isTree(model) ? (isThumb(model) ? 'thumb' : 'config') : 'preset');
 
-// onChange(value, settled); pricesOf(values) -> Map value -> price
-export function modelField({ presets, pricesOf, onChange }) {
+// onChange(value, settled); onRefuse(error) of what cannot be a value; pricesOf(values) -> Map value -> price
+export function modelField({ presets, pricesOf, onChange, onRefuse }) {
   const title = el('span', { class: 'field-label', id: freshId('model') });
   const help = el('p', { class: 'field-note', id: freshId('note') });
   const name = freshId('mode');
@@ -75,17 +75,24 @@ export function modelField({ presets, pricesOf, onChange }) {
   // ---- config.json
   const area = el('textarea', { class: 'config', rows: 6, spellcheck: 'false', autocomplete: 'off', 'aria-labelledby': title.id, 'aria-describedby': help.id });
   let syntax = null;
+  // What is pasted and cannot be read takes the place of what was refused before it.
+  const refusePasted = (code) => {
+    syntax = { code, path: 'model' };
+    onRefuse(syntax);
+    refresh();
+  };
   const readConfig = (settled) => {
     syntax = null;
     if (area.value.trim() === '') { refresh(); return; }
+    let value;
     try {
-      const value = JSON.parse(area.value.replace(/([[,]\s*)-?Infinity(?=\s*[,\]])/g, '$1null')); // as Python writes a limit that is none
-      if (!isTree(value)) throw new SyntaxError('object');
-      onChange(value, settled);
+      value = JSON.parse(area.value.replace(/([[,]\s*)-?Infinity(?=\s*[,\]])/g, '$1null')); // as Python writes a limit that is none
     } catch {
-      syntax = { code: 'syntax', path: 'model' };
-      refresh();
+      refusePasted('syntax');
+      return;
     }
+    if (isTree(value)) onChange(value, settled);
+    else refusePasted('not_object');
   };
   area.addEventListener('input', () => readConfig(false));
   area.addEventListener('change', () => readConfig(true));

@@ -156,7 +156,7 @@ export function makeRules(root) {
         p.amount.dataset.bytes = r.bytes;
         setText(p.work, r.work);
         show(p.work, r.work !== '');
-        const ours = r.ours === undefined ? '' : ui(r.lines.length ? 'rule_ours' : 'rule_same', { n: amount(r.ours) });
+        const ours = r.ours === undefined ? '' : ui(!r.lines.length ? 'rule_same' : r.ours === 0 ? 'rule_ours_nothing' : 'rule_ours', { n: amount(r.ours) });
         setProse(p.why, sentences(r.why, ...(r.beside ?? []).map(([id, n]) => ui(`rule_beside_${id}`, { n: bytes(n, unit) })), ours));
         show(p.why, p.why.textContent !== '');
         show(p.lines, Boolean(r.lines?.length));

@@ -10,7 +10,9 @@ export function valueWord(path, value) {
   return id;
 }
 
-export const fieldLabel = (path) => (has('field', path, 'label') ? word('field', path, 'label') : path);
+// What only a pasted configuration says has no label of its own.
+const ownKey = (path) => (path.startsWith('model.') ? ui('in_config', { key: path.slice('model.'.length) }) : path);
+export const fieldLabel = (path) => (has('field', path, 'label') ? word('field', path, 'label') : ownKey(path));
 export const fieldHelp = (path) => (has('field', path, 'help') ? word('field', path, 'help') : '');
 
 const readable = (value) => (typeof value === 'number' ? count(value) : typeof value === 'string' ? value : JSON.stringify(value));
