@@ -551,6 +551,28 @@ for (const [place, url, allowed] of places) {
     assert.notEqual(await text(page, '#sentence'), '')
   })
 
+  await on('practice: of several models the working has a line for each, whose numbers make the answer', async page => {
+    await open(page, url, '#v=1&view=quiz&chapter=5&seed=abc&lang=en')
+    let told = 0
+    for (let n = 0; n < 10; n++) {
+      const several = /four models|critic and reward model/.test(await text(page, '.quiz-question'))
+      await page.focus('.quiz-input')
+      await page.keyboard.type('１ＧＢ')
+      await page.keyboard.press('Enter')
+      const lines = await page.$$eval('.quiz-working li', all => all.map(li => [li.querySelector('.quiz-name').textContent, li.querySelector('code').textContent]))
+      if (several) {
+        told++
+        assert.deepEqual(lines.map(([name]) => name.trim()), ['Actor', 'Critic', 'Reference', 'Reward model', 'Together'])
+        const bytesOf = text => Number(/([\d,]+) B/.exec(text)[1].replaceAll(',', ''))
+        const [whole, parts] = [bytesOf(lines[4][1]), lines.slice(0, 4).map(([, code]) => bytesOf(code))]
+        assert.equal(parts.reduce((x, y) => x + y), whole)
+        assert.match(lines[0][1], /× \(2 \+ 4 \+ 4 \+ 4 \+ 2\) = [\d,]+ × 16 =/)
+      }
+      await page.keyboard.press('Enter')
+    }
+    assert.ok(told >= 2)
+  })
+
   await on('chapters: the path from the first to the last; every number in the sentences filled in; the homework shows the program\'s numbers', async page => {
     const homework = { load: { model: 'qwen2.5-0.5b', engine: 'transformers', context: 1024, prompt: 512, gpu: 'rtx-4090' } }
     homework.infer = homework.load

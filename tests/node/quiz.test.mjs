@@ -95,6 +95,13 @@ await test('quiz: a seed draws the same again, another draws others', () => {
   for (let i = 0; i < 100; i++) assert.match(freshSeed(), SEED)
 })
 
+await test('quiz: no question comes twice in a set', () => {
+  for (let seed = 0; seed < 30; seed++) for (const chapter of CHAPTERS) {
+    const asked = Array.from({ length: LENGTH }, (_, n) => question(chapter, `t${seed}`, n, core, presets)).map(q => JSON.stringify([q.kind, q.vars]))
+    assert.equal(new Set(asked).size, LENGTH, `t${seed}/${chapter}`)
+  }
+})
+
 await test('quiz: answers as people type them', () => {
   for (const [text, unit, value] of [['14', 'GB', 14e9], ['14 GB', 'GiB', 14e9], ['13.04GiB', 'GB', 13.04 * 2 ** 30], ['524,288 B', 'GB', 524288], ['512 KiB', 'GB', 524288], ['.5mb', 'GB', 5e5], ['1e3 b', 'GB', 1000],
     ['１４ＧＢ', 'GB', 14e9], ['14 G', 'GB', 14e9], ['14g', 'GiB', 14 * 2 ** 30], ['约14', 'GB', 14e9], ['≈14', 'GB', 14e9], ['~ 14 gb', 'GB', 14e9], ['大约 １．５ Ｇ', 'GB', 1.5e9], ['５１２，０００ B', 'GB', 512000]])

@@ -127,20 +127,36 @@ function answered(q, core) {
   return { answer: sum(entries) - sum(less), entries, less };
 }
 
-// The n-th question (from 0) of a chapter's quiz: {kind, vars, facts, scenario, count?, answer, entries, less}. Every kind comes before one comes twice.
-export function question(chapter, seed, n, core, presets) {
+// Which kind comes n-th: every kind comes before one comes twice.
+function kindAt(chapter, seed, n) {
   const order = kindsOf(chapter);
   const shuffle = chance(`${seed}/${chapter}/${Math.floor(n / order.length)}`);
   for (let i = order.length - 1; i > 0; i -= 1) {
     const k = Math.floor(shuffle() * (i + 1));
     [order[i], order[k]] = [order[k], order[i]];
   }
-  const kind = order[n % order.length];
+  return order[n % order.length];
+}
+
+const MOST_DRAWS = 50;
+// The numbers of the n-th question: drawn again as long as the same quiz has asked the same before.
+function drawn(chapter, seed, n, presets) {
+  const kind = kindAt(chapter, seed, n);
+  const before = new Set();
+  for (let m = 0; m < n; m += 1) if (kindAt(chapter, seed, m) === kind) before.add(JSON.stringify(drawn(chapter, seed, m, presets)));
   const draw = chance(`${seed}/${chapter}/${n}/${kind}`);
   const of = (list) => list[Math.floor(draw() * list.length)];
   const preset = (ids) => of(presets.models.filter((m) => ids.includes(m.id)));
-  const made = KINDS[chapter][kind]({ of, preset });
-  return { kind, facts: [], ...made, ...answered(made, core) };
+  const make = () => ({ kind, facts: [], ...KINDS[chapter][kind]({ of, preset }) });
+  let made = make();
+  for (let i = 1; i < MOST_DRAWS && before.has(JSON.stringify(made)); i += 1) made = make();
+  return made;
+}
+
+// The n-th question (from 0) of a chapter's quiz: {kind, vars, facts, scenario, count?, answer, entries, less}.
+export function question(chapter, seed, n, core, presets) {
+  const made = drawn(chapter, seed, n, presets);
+  return { ...made, ...answered(made, core) };
 }
 
 // "14", "14 GB", "0.5MiB", "4.2M", "约１４Ｇ" -> a number; without a unit, in the unit that stands beside the box; a letter alone counts as that unit does. NaN: not read.

@@ -61,19 +61,36 @@ export function makeQuiz(root, { presets, core, lists, linkOf, openLink, chapter
     over = false;
   }
 
+  // Several models: a line for each, its parameters times the bytes of all that is kept of one (split entries of one thing count together).
+  function modelsOf(entries) {
+    const roles = [...new Set(entries.map((e) => e.role))];
+    return roles.map((role) => {
+      const own = entries.filter((e) => e.role === role);
+      const [times] = own[0].formula;
+      const parts = [...new Set(own.map((e) => e.what))].map((what) => own.filter((e) => e.what === what).reduce((s, e) => s + e.bytes, 0) / times.value);
+      return { role, times, parts, component: 'weights', bytes: own.reduce((s, e) => s + e.bytes, 0) };
+    });
+  }
+  function modelLine({ times, parts, bytes: all }) {
+    const each = parts.map((p) => count(p)).join(' + ');
+    return `${symbolLine([times])} × ${parts.length > 1 ? `(${each})` : each} = ${valueLine([times])} × ${count(all / times.value)} = ${bytesFull(all)}`;
+  }
+
   // The product of an entry, as on the whiteboard; many small ones in one line.
   function working() {
     const all = [...q.entries.map((e) => ({ ...e, sign: 1 })), ...(q.less ?? []).map((e) => ({ ...e, sign: -1 }))].sort((a, b) => b.sign - a.sign || b.bytes - a.bytes);
+    const models = all.length > MOST_LINES && !q.less?.length ? modelsOf(q.entries) : [];
+    if (models.length > 1) return [...models.map((m) => ({ ...m, key: `${n}${m.role}` })), { key: `${n}sum`, sum: true }];
     const shown = all.slice(0, all.length > MOST_LINES ? MOST_LINES - 1 : MOST_LINES);
     const rest = all.slice(shown.length).reduce((s, e) => s + e.sign * e.bytes, 0);
     return [...shown.map((e, i) => ({ ...e, key: `${n}${i}` })), ...(rest ? [{ key: `${n}rest`, rest }] : []), ...(all.length > 1 ? [{ key: `${n}sum`, sum: true }] : [])];
   }
   function fillLine(li, e) {
-    const name = e.sum ? ui('quiz_sum') : e.rest ? ui('claim_rest') : e.rule ? word('rule', e.rule, 'label') : [e.role === 'model' ? '' : word('role', e.role), word('component', e.component), word('what', e.what)].filter(Boolean).join(' · ');
+    const name = e.sum ? ui('quiz_sum') : e.rest ? ui('claim_rest') : e.parts ? word('role', e.role) : e.rule ? word('rule', e.rule, 'label') : [e.role === 'model' ? '' : word('role', e.role), word('component', e.component), word('what', e.what)].filter(Boolean).join(' · ');
     setText(li.children[0].lastChild, name);
     li.children[0].firstChild.className = `swatch ${e.component ? colourClass(e.component) : ''}`;
     li.classList.toggle('is-sum', Boolean(e.sum));
-    setProse(li.children[1], e.sum ? (q.count ? count(q.answer) : bytesFull(q.answer)) : e.rest ? bytesFull(e.rest) : q.count ? countLine(e) : `${e.sign < 0 ? '− ' : ''}${symbolLine(e.formula)} = ${valueLine(e.formula)} = ${bytesFull(e.bytes)}`);
+    setProse(li.children[1], e.sum ? (q.count ? count(q.answer) : bytesFull(q.answer)) : e.rest ? bytesFull(e.rest) : e.parts ? modelLine(e) : q.count ? countLine(e) : `${e.sign < 0 ? '− ' : ''}${symbolLine(e.formula)} = ${valueLine(e.formula)} = ${bytesFull(e.bytes)}`);
   }
   const countLine = (e) => `${symbolLine(e.formula.slice(0, 1))} = ${valueLine(e.formula.slice(0, 1))}`;
 
