@@ -700,6 +700,15 @@ for (const [place, url, allowed] of places) {
     }
   })
 
+  if (name === 'chrome') await on('on paper: a claim and its answer are one page', async page => {
+    for (const hash of ['#v=1&p=one-a100&lang=en&view=claim', '#v=1&task=training&model=qwen3-8b&gpu=rtx-4090&lang=en&view=claim', '#v=1&task=rl&model=qwen3-8b&lang=zh&view=claim']) {
+      await open(page, url, hash)
+      await page.waitForSelector('.claim-set')
+      const pdf = Buffer.from(await page.pdf({ preferCSSPageSize: true })).toString('latin1')
+      assert.equal(pdf.match(/\/Type\s*\/Page\b/g)?.length, 1, hash)
+    }
+  })
+
   for (const width of [320, 360, 768, 1440, 2560]) await on(`fits ${width} pixels`, async page => {
     for (const id of ['weights', 'ppo']) for (const lang of ['en', 'zh']) {
       await open(page, url, linkOf(id, {}, `&lang=${lang}`))
