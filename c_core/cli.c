@@ -223,7 +223,7 @@ static void print_claim(const vram_json_claim_answer *a)
     printf("%s: needs %.2f GB in phase %s; %.0f GPU%s with %.2f GB to use\n", verdicts[a->verdict], a->needed_bytes / 1e9, vram_name(VRAM_LIST_PHASE, a->phase), a->gpus,
            a->gpus > 1 ? "s" : "", a->usable_bytes / 1e9);
     for (int i = 0; i < a->sets; i++) print_set(&a->set[i], i ? "or\n" : "");
-    if (a->verdict == VRAM_JSON_NO) printf("  with every change at once it still needs %.2f GB\n", a->least_needed_bytes / 1e9);
+    if (a->verdict == VRAM_JSON_NO) printf("  with every change it knows at once it still needs %.2f GB\n", a->least_needed_bytes / 1e9);
 }
 
 /* A command about one scenario asks the core for a text, which --json prints as it is; for people `show` prints what json holds of the answer. */

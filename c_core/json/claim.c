@@ -95,6 +95,7 @@ typedef struct {
     tried *tried;         /* MOST_ESTIMATES of them */
     choice now, best;
     unsigned without;     /* groups that this search leaves alone */
+    choice least;         /* see find_least() */
     int best_cost;        /* -1: nothing found yet */
 } search;
 
@@ -221,24 +222,73 @@ static void add_change(search *q, const change *row)
 
 static bool is_for_lora(const change *row) { return row->only && strcmp(row->only, WITH_LORA) == 0; }
 
-/* A degree that is refused by itself, or that needs more than without it, is none. With LoRA where it is there for LoRA only. */
+/* Every change at its strongest */
+static void strongest(const search *q, choice most)
+{
+    memset(most, 0, sizeof(choice));
+    for (int g = 0; g < q->groups; g++)
+        for (int i = 0; i < q->group[g].levels; i++)
+            if (holds(q, q->group[g].level[i].row->only, most, g)) most[g] = (unsigned char)(i + 1);
+}
+
+/* Does choice i of group g need no more than these choices do without it? Choices are not yet numbered for good: nothing is remembered. */
+static bool no_worse(search *q, const choice company, int g, int i)
+{
+    tried with = {.fits = false}, without = {.fits = false};
+    memcpy(with.of, company, sizeof(choice));
+    memcpy(without.of, company, sizeof(choice));
+    with.of[g] = (unsigned char)(i + 1);
+    without.of[g] = 0;
+    run(q, &with);
+    run(q, &without);
+    return !with.refused && with.needed <= without.needed;
+}
+
+/* A degree that is refused, or that needs more than without it, is none: by itself (with LoRA where it is there for LoRA only), and beside all others.
+ * Recomputing, say, saves nothing by itself where the step is the peak, and the allocator may even keep more. */
 static void drop_useless(search *q)
 {
+    choice company;
+    strongest(q, company);
     for (int g = 0; g < q->groups; g++) {
         group *of = &q->group[g];
         int kept = 0;
         for (int i = 0; i < of->levels; i++) {
-            choice alone = {0}, without = {0};
-            if (is_for_lora(of->level[i].row) && !holds(q, WITH_LORA, alone, 0)) alone[0] = without[0] = 1;
-            alone[g] = (unsigned char)(i + 1);
-            tried with = {.fits = false}, before = {.fits = false};
-            memcpy(with.of, alone, sizeof(choice));
-            memcpy(before.of, without, sizeof(choice));
-            run(q, &with);
-            run(q, &before);
-            if (!with.refused && with.needed <= before.needed) of->level[kept++] = of->level[i];
+            choice alone = {0};
+            if (is_for_lora(of->level[i].row) && !holds(q, WITH_LORA, alone, 0)) alone[0] = 1;
+            if (no_worse(q, alone, g, i) || no_worse(q, company, g, i)) of->level[kept++] = of->level[i];
+            else if (company[g] > kept) company[g] = (unsigned char)(company[g] - 1);
         }
         of->levels = kept;
+    }
+}
+
+static const tried *without_one(search *q, const choice from, int g, choice without)
+{
+    memcpy(without, from, sizeof(choice));
+    without[g] = 0;
+    for (int k = g + 1; k < q->groups; k++)
+        if (without[k] && !holds(q, q->group[k].level[without[k] - 1].row->only, without, k)) without[k] = 0;
+    return attempt(q, without);
+}
+
+/* Of every change at its strongest, without those that cost memory beside the others, the worst first: the least that can be needed */
+static void find_least(search *q)
+{
+    strongest(q, q->least);
+    const tried *least = attempt(q, q->least);
+    for (bool better = least != NULL; better;) {
+        choice next;
+        better = false;
+        for (int g = 0; g < q->groups; g++) {
+            choice without;
+            const tried *t = q->least[g] ? without_one(q, q->least, g, without) : NULL;
+            if (!t || t->refused || (!least->refused && t->needed >= least->needed)) continue;
+            memcpy(next, without, sizeof(choice));
+            least = t;
+            better = true;
+        }
+        if (better) memcpy(q->least, next, sizeof(choice));
     }
 }
 
@@ -251,6 +301,7 @@ static void find_changes(search *q)
         if ((row->tasks & 1u << q->as_said->task) && (later || holds(q, row->only, none, 0))) add_change(q, row);
     }
     drop_useless(q);
+    find_least(q);
 }
 
 /* -------------------------------------------------------------------------------------------------- the cheapest set -- */
@@ -262,7 +313,7 @@ static bool may(const search *q, int g, int i, int cost, const choice of)
 }
 
 /* Could this prefix of choices still lead to a set that fits and costs less than the best? It cannot when it does not fit even with every other change
- * that it could pay for, each at its strongest. */
+ * that it could pay for, each at its strongest, nor without those that cost memory beside others. */
 static bool promising(search *q, int decided, int cost)
 {
     choice most = {0};
@@ -271,6 +322,11 @@ static bool promising(search *q, int decided, int cost)
         for (int i = 0; i < q->group[g].levels; i++)
             if (may(q, g, i, cost, most)) most[g] = (unsigned char)(i + 1);
     const tried *t = attempt(q, most);
+    if (t && !t->fits && !t->refused) {
+        for (int g = decided; g < q->groups; g++)
+            if (most[g] && !q->least[g]) most[g] = 0;
+        t = attempt(q, most);
+    }
     return t && (t->fits || (t->refused && decided < q->groups));
 }
 
@@ -405,16 +461,6 @@ static void write_sets(search *q, vram_json_claim_answer *answer)
     answer->sets = n;
 }
 
-/* What the strongest of everything still needs */
-static double least_needed(search *q)
-{
-    choice most = {0};
-    for (int g = 0; g < q->groups; g++)
-        if (q->group[g].levels && holds(q, q->group[g].level[q->group[g].levels - 1].row->only, most, g)) most[g] = (unsigned char)q->group[g].levels;
-    const tried *t = attempt(q, most);
-    return t && !t->refused ? t->needed : 0;
-}
-
 static void judge(search *q, vram_json_claim_answer *answer)
 {
     choice none = {0};
@@ -427,9 +473,16 @@ static void judge(search *q, vram_json_claim_answer *answer)
     answer->verdict = VRAM_JSON_POSSIBLE;
     if (said->fits) return;
     find_changes(q);
-    answer->verdict = cheapest(q, 0) ? VRAM_JSON_ONLY_IF : VRAM_JSON_NO;
-    if (answer->verdict == VRAM_JSON_ONLY_IF) write_sets(q, answer);
-    else answer->least_needed_bytes = least_needed(q);
+    const tried *least = attempt(q, q->least);
+    bool found = cheapest(q, 0);
+    if (!found && least && least->fits) { /* the search has ended before it came to this */
+        memcpy(q->best, q->least, sizeof(choice));
+        for (int g = q->best_cost = 0; g < q->groups; g++) q->best_cost += q->best[g] ? q->group[g].level[q->best[g] - 1].cost : 0;
+        found = true;
+    }
+    answer->verdict = found ? VRAM_JSON_ONLY_IF : VRAM_JSON_NO;
+    if (found) write_sets(q, answer);
+    else if (least && !least->refused) answer->least_needed_bytes = least->needed;
 }
 
 bool vram_json_claim_tree(vram_json *json, cJSON *scenario, vram_scenario *s, vram_json_claim_answer *answer, vram_error *error)

@@ -72,3 +72,13 @@ await test('vram claim: a preset by name, a refusal, a table', () => {
   assert.deepEqual([refused.status, JSON.parse(refused.stdout).error.path], [2, 'context'])
   assert.equal(run(['claim', '-'], '[]').status, 2)
 })
+
+await test('claims: "no" is not said where LoRA over four bits with checkpoints would do', () => {
+  const way = { 'training.method': 'lora', weights: 'nf4-dq', 'training.checkpointing': 'full' }
+  for (const model of ['llama-3.1-70b', 'qwen2.5-32b', 'mixtral-8x7b-instruct-v0.1']) for (const gpu of ['rtx-4090', 'a100-80gb']) for (const engine of ['ddp', 'fsdp1', 'fsdp2', 'deepspeed']) {
+    const scenario = { task: 'training', model, gpu, parallel: { engine, data: 2 } }
+    const { claim } = native(scenario)
+    if (claim.verdict !== 'no') continue
+    for (const tokens of [4096, 512]) assert.ok(!fits(report(scenario, { ...way, 'training.sequence_length': tokens })), `${model} ${gpu} ${engine} ${tokens}`)
+  }
+})
