@@ -214,6 +214,7 @@ typedef struct { int64_t layers; double in_flight; /* micro-batches whose activa
 vram_stage vram_stage_of(const vram_scenario *scenario, const vram_model *model);
 bool vram_is_megatron(const vram_scenario *scenario, const vram_model *model); /* its layers run as Megatron's do, fused; other engines divide the plain ones */
 bool vram_is_fsdp(const vram_scenario *scenario);  /* either generation */
+int64_t vram_zero_of(const vram_scenario *scenario); /* the stage of ZeRO that counts: FSDP has no stage below 2, DDP has none */
 double vram_data_ranks(const vram_scenario *scenario); /* over which ZeRO and FSDP share: those of data and of context */
 /* What a rank of tensor parallelism has of a layer: heads, widths, channels; written to *divided, which is returned */
 const vram_layer *vram_rank_layer(const vram_scenario *scenario, const vram_layer *layer, vram_layer *divided);
@@ -262,6 +263,11 @@ void vram_engine_llama_cpp(const vram_scenario *scenario, vram_report *report); 
 double vram_llama_cpp_cache_padding(const vram_scenario *scenario, bool windowed);  /* what CUDA adds to quantised caches, of one of the two */
 
 /* ---- training.c, replay.c, sharding.c ---- */
+bool vram_shares_weights(const vram_scenario *scenario); /* weights are divided over the ranks of data: FSDP, or stage 3 */
+/* Weights entered since `first`, in shares: the first factor of each entry */
+void vram_share_frozen(const vram_scenario *scenario, int first, vram_report *report);
+/* Weights that come for the time they are needed: a layer, or a table of words, whichever is more; of `params` in all where a rule of thumb says no more */
+void vram_at_work(const vram_scenario *scenario, const vram_model *model, vram_role role, double params, double width, unsigned phases, vram_report *report);
 /* FSDP 1 beside packed weights: adapters are left whole on every rank and summed as DDP does. So do those whose logs there are
  * (fms-acceleration, fms_acceleration_foak/utils.py, lora_adapters_switch_ddp_from_fsdp); peft's own wrapping would share them, as FSDP 2 does. */
 bool vram_adapters_whole(const vram_scenario *scenario);

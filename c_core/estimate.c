@@ -103,7 +103,6 @@ static void unread(const vram_scenario *s, vram_report *report)
         {ddp && s->parallel.zero > 0, "parallel.zero"},
         {s->parallel.sequence && s->parallel.tensor == 1, "parallel.sequence"},
         {s->parallel.virtual_pipeline > 1 && s->parallel.pipeline == 1, "parallel.virtual_pipeline"},
-        {s->parallel.expert_tensor != s->parallel.tensor && s->parallel.expert == 1, "parallel.expert_tensor"},
         {s->parallel.bucket_mib >= 0, "parallel.bucket_mib"},
         {s->parallel.bucket_view >= 0 && !ddp, "parallel.bucket_view"},
         {s->parallel.bucket_elements >= 0 && !deepspeed, "parallel.bucket_elements"},

@@ -42,11 +42,16 @@ static const vram_model *valuing(const vram_model *from, vram_model *to)
     return to;
 }
 
-/* Weights of a model that only looks: stored as the actor's, in every phase, or only while it works. */
+static int stored_format(const vram_scenario *s) { return s->training.method == VRAM_METHOD_LORA ? s->weights : wide_weights(s) ? VRAM_FORMAT_FP32 : VRAM_FORMAT_BF16; }
+static double stored_width(const vram_scenario *s) { return vram_format_get(stored_format(s))->block_bytes / vram_format_get(stored_format(s))->block; }
+
+/* Weights of a model that only looks: stored as the actor's, in every phase, or only while it works; in shares where the actor's are (TRL,
+ * models/utils.py, prepare_deepspeed of stage 3 and prepare_fsdp): a layer is gathered while it looks. */
 static void frozen(const vram_scenario *s, const vram_model *m, vram_role role, vram_report *report)
 {
-    int format = s->training.method == VRAM_METHOD_LORA ? s->weights : wide_weights(s) ? VRAM_FORMAT_FP32 : VRAM_FORMAT_BF16;
+    int format = stored_format(s), first = report->entries;
     if (m) vram_weights(s, m, role, format, s->rl.offload_idle ? VRAM_BIT(VRAM_PHASE_SCORE) : report->phases, report);
+    if (vram_shares_weights(s)) vram_share_frozen(s, first, report);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ rollout -- */
@@ -143,6 +148,20 @@ static void sampled_under_autocast(const vram_scenario *s, vram_report *report)
     vram_replay_forward(&last, VRAM_ROLE_ROLLOUT, VRAM_PHASE_ROLLOUT, report);
 }
 
+/* What generate() runs on where the actor's weights are in shares: TRL gathers the whole model of ZeRO stage 3 (ds3_gather_for_generation), and of
+ * FSDP the root alone (summon_full_params without recursion), whose layers are then gathered one by one. Source: TRL, models/utils.py, grpo_trainer.py */
+static void gathered_for_rollout(const vram_scenario *s, vram_report *report)
+{
+    double width = stored_width(s), params = vram_rank_params(s, &s->model);
+    if (!vram_shares_weights(s)) return;
+    if (vram_is_fsdp(s)) {
+        vram_at_work(s, &s->model, VRAM_ROLE_ACTOR, params, width, VRAM_BIT(VRAM_PHASE_ROLLOUT), report);
+        return;
+    }
+    vram_entry *e = vram_add(report, VRAM_ROLE_ACTOR, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_GATHERED_WEIGHTS, VRAM_MODELLED, VRAM_SOURCE_TRL, VRAM_BIT(VRAM_PHASE_ROLLOUT));
+    vram_times(vram_times(e, VRAM_SYMBOL_PARAMETERS, params), VRAM_SYMBOL_BYTES_PER_PARAMETER, width);
+}
+
 /* Answers are sampled: by generate() with rollout_batch sequences at once, or by a colocated engine with weights and a cache of its own. */
 static void rollout(const vram_scenario *s, vram_report *report)
 {
@@ -152,6 +171,7 @@ static void rollout(const vram_scenario *s, vram_report *report)
         if (!s->rl.share_weights) vram_weights(s, &s->model, VRAM_ROLE_ROLLOUT, VRAM_FORMAT_BF16, s->rl.offload_idle ? phase : report->phases, report);
         return;
     }
+    gathered_for_rollout(s, report);
     if (is(s, VRAM_ALGORITHM_PPO)) {
         rollout_with_scores(s, report);
         return;
@@ -221,6 +241,8 @@ static void score(const vram_scenario *s, const vram_model *reference, const vra
     }
     if (fullest == NULL) return;
     vram_replay_forward(&fullest->pass, fullest->role, VRAM_PHASE_SCORE, report);
+    bool looks = fullest->role == VRAM_ROLE_REFERENCE || fullest->role == VRAM_ROLE_REWARD;
+    if (looks && !adapter && vram_shares_weights(s)) vram_at_work(s, fullest->pass.model, fullest->role, fullest->pass.model->params_override, stored_width(s), VRAM_BIT(VRAM_PHASE_SCORE), report);
     outputs_held(fullest, report);
     last_logits(s, fullest, report);
 }

@@ -138,7 +138,7 @@ bool vram_sharding_of(const vram_scenario *s, const vram_model *m, vram_sharding
     bool wide = s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP;
     if (e == NULL) return false;
     *g = (vram_sharding){.s = s, .m = m, .source = e->source, .gradients = e->gradients, .lora = s->training.method == VRAM_METHOD_LORA};
-    g->ranks = s->parallel.engine == VRAM_PARALLEL_ENGINE_DDP ? 1 : vram_data_ranks(s);
+    g->ranks = vram_zero_of(s) > 0 ? vram_data_ranks(s) : 1;
     if (fsdp && s->training.precision == VRAM_PRECISION_AMP) wide = false; /* fp32 shards, gathered in 16 bit */
     g->width = g->lora ? vram_min(vram_compute_bytes(s), 4) : wide ? 4 : 2;
     g->trained_width = g->lora ? vram_format_bytes(s->lora.dtype) : g->width;
@@ -189,7 +189,8 @@ void vram_sharding_entries(const vram_sharding_list *list, const vram_sharding *
         const vram_sharding_item *it = &list->item[i];
         vram_entry *e = vram_add(report, role, (vram_component)it->component, (vram_what)it->what, VRAM_MODELLED, g->source, phases);
         if (it->copies != 1) vram_times(e, VRAM_SYMBOL_COPIES, it->copies);
-        vram_times(vram_times(e, VRAM_SYMBOL_ELEMENTS, it->elements), VRAM_SYMBOL_BYTES_PER_ELEMENT, it->width);
+        if (it->width == 1) vram_times(e, VRAM_SYMBOL_BYTES, it->elements); /* of several types together */
+        else vram_times(vram_times(e, VRAM_SYMBOL_ELEMENTS, it->elements), VRAM_SYMBOL_BYTES_PER_ELEMENT, it->width);
     }
 }
 

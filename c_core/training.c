@@ -60,8 +60,8 @@ static void visit_trained(const trainer *r, visitor *visit, void *sum)
 
 /* ------------------------------------------------------------------------------------------------------------- entries -- */
 
-/* Ranks that share what a stage of ZeRO divides; DDP divides nothing, whatever is asked for */
-static double ranks_from(const vram_scenario *s, int64_t stage) { return s->parallel.zero >= stage && s->parallel.engine != VRAM_PARALLEL_ENGINE_DDP ? vram_data_ranks(s) : 1; }
+/* Ranks that share what a stage of ZeRO divides */
+static double ranks_from(const vram_scenario *s, int64_t stage) { return vram_zero_of(s) >= stage ? vram_data_ranks(s) : 1; }
 static bool is_fsdp(const trainer *r) { return r->sharding != NULL && vram_is_fsdp(r->s); }
 static bool is_deepspeed(const trainer *r) { return r->sharding != NULL && r->s->parallel.engine == VRAM_PARALLEL_ENGINE_DEEPSPEED; }
 
@@ -343,9 +343,12 @@ static void step(const trainer *r, const vram_replay *replay)
 
 /* -------------------------------------------------------------------------------------------------------------- together -- */
 
-/* Frozen weights in shares: the first factor of each entry. FSDP leaves what stands beside packed weights (scales) whole: no parameters of modules. */
-static void divide(vram_report *report, int first, double ranks, double replicas, bool all)
+bool vram_shares_weights(const vram_scenario *s) { return vram_data_ranks(s) > 1 && (vram_is_fsdp(s) || vram_zero_of(s) == 3); }
+
+void vram_share_frozen(const vram_scenario *s, int first, vram_report *report)
 {
+    double ranks = vram_data_ranks(s), replicas = s->parallel.expert > 1 ? vram_expert_replicas(s) : ranks;
+    bool all = !vram_is_fsdp(s); /* FSDP leaves what stands beside packed weights (scales) whole: no parameters of modules */
     for (int i = first; i < report->entries; i++) {
         vram_entry *e = &report->entry[i];
         if (!all && e->what >= VRAM_WHAT_SCALES && e->what <= VRAM_WHAT_DOUBLE_QUANT) continue;
@@ -356,21 +359,20 @@ static void divide(vram_report *report, int first, double ranks, double replicas
     }
 }
 
-/* Weights that wait in host memory and come for the time that they are needed: a layer, or a table of words, whichever is more */
-static void at_work(const trainer *r)
+void vram_at_work(const vram_scenario *s, const vram_model *m, vram_role role, double params, double width, unsigned phases, vram_report *report)
 {
-    double width = r->lora ? vram_format_get(r->s->weights)->block_bytes / vram_format_get(r->s->weights)->block : r->width, most = 0;
-    for (int kind = -1; kind < r->m->kinds; kind++) {
+    double most = 0;
+    for (int kind = -1; kind < m->kinds; kind++) {
         double sum = 0;
-        for (int i = 0; i < r->m->tensors; i++) {
-            vram_tensor t = vram_rank_tensor(r->s, r->m, &r->m->tensor[i]);
+        for (int i = 0; i < m->tensors; i++) {
+            vram_tensor t = vram_rank_tensor(s, m, &m->tensor[i]);
             double one = (double)t.copies * (double)t.rows * (double)t.columns;
             if (t.kind == kind && !t.buffer) sum = kind < 0 ? vram_max(sum, one) : sum + one;
         }
         most = vram_max(most, sum);
     }
-    vram_entry *e = vram_add(r->report, r->role, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_GATHERED_WEIGHTS, VRAM_MODELLED, VRAM_SOURCE_ARITHMETIC, VRAM_BIT(VRAM_PHASE_FORWARD) | VRAM_BIT(VRAM_PHASE_LOSS) | VRAM_BIT(VRAM_PHASE_BACKWARD));
-    vram_times(vram_times(e, VRAM_SYMBOL_PARAMETERS, vram_ceil_div((r->m->params_override > 0 ? vram_ceil_div(r->params, (double)r->m->layers) : most) * width, 1) / width), VRAM_SYMBOL_BYTES_PER_PARAMETER, width);
+    vram_entry *e = vram_add(report, role, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_GATHERED_WEIGHTS, VRAM_MODELLED, VRAM_SOURCE_ARITHMETIC, phases);
+    vram_times(vram_times(e, VRAM_SYMBOL_PARAMETERS, vram_ceil_div((m->params_override > 0 ? vram_ceil_div(params, (double)m->layers) : most) * width, 1) / width), VRAM_SYMBOL_BYTES_PER_PARAMETER, width);
 }
 
 static void weights(const trainer *r)
@@ -384,7 +386,8 @@ static void weights(const trainer *r)
         if ((is_fsdp(r) && !r->lora) || (is_deepspeed(r) && r->s->parallel.zero == 3)) return; /* the shards are among these */
     }
     if (r->s->parallel.offload == VRAM_OFFLOAD_OPTIMIZER_WEIGHTS && !is_deepspeed(r)) { /* in host memory, but for what is at work */
-        if (!is_fsdp(r)) at_work(r);
+        double width = r->lora ? vram_format_get(r->s->weights)->block_bytes / vram_format_get(r->s->weights)->block : r->width;
+        if (!is_fsdp(r)) vram_at_work(r->s, r->m, r->role, r->params, width, VRAM_BIT(VRAM_PHASE_FORWARD) | VRAM_BIT(VRAM_PHASE_LOSS) | VRAM_BIT(VRAM_PHASE_BACKWARD), r->report);
         return;
     }
     if (!r->lora) {
@@ -396,8 +399,7 @@ static void weights(const trainer *r)
     int first = r->report->entries;
     vram_weights(r->s, r->m, r->role, r->s->weights, r->report->phases, r->report);
     frozen_slack(r);
-    double ranks = vram_data_ranks(r->s);
-    if (is_fsdp(r) || ranks_from(r->s, 3) > 1) divide(r->report, first, ranks, r->s->parallel.expert > 1 ? vram_expert_replicas(r->s) : ranks, !is_fsdp(r));
+    if (vram_shares_weights(r->s)) vram_share_frozen(r->s, first, r->report);
     per_parameter(r, VRAM_COMPONENT_ADAPTERS, VRAM_WHAT_TRAINABLE, r->params, r->width, 3, r->report->phases);
 }
 

@@ -211,3 +211,16 @@ await test('a key\'s place in the text changes nothing', () => {
   }
 })
 
+
+await test('sharing: no stage leaves gradients whole, FSDP has none below 2, experts are cut as they say, models that look are shared as the actor is', () => {
+  const at = (parallel, more = {}) => ok({ task: 'training', model: 'llama-3.1-8b', overheads: false, parallel, ...more, training: { sequence_length: 512, checkpointing: 'full', ...more.training } })
+  const peak = report => report.peak.bytes
+  assert.equal(peak(at({ engine: 'deepspeed', data: 8 })), peak(at({ engine: 'deepspeed', data: 1 })))
+  for (const optimizer of ['adamw', 'adamw-8bit', 'muon', 'galore']) for (const engine of ['fsdp1', 'fsdp2'])
+    assert.equal(peak(at({ engine, data: 8, zero: 0 }, { training: { optimizer } })), peak(at({ engine, data: 8, zero: 2 }, { training: { optimizer } })), `${engine} ${optimizer}`)
+  const experts = parallel => at({ engine: 'megatron', tensor: 8, ...parallel }, { model: 'mixtral-8x7b-instruct-v0.1' }).entries.find(e => e.component === 'weights' && e.what === 'experts').bytes
+  assert.equal(experts({ expert_tensor: 1 }), 8 * experts({}))
+  const looked = zero => ok({ task: 'rl', model: 'llama-3.1-8b', overheads: false, parallel: { engine: 'deepspeed', data: 8, zero }, rl: { algorithm: 'dpo' } })
+    .entries.filter(e => e.role === 'reference' && e.component === 'weights' && e.phases.includes('load')).reduce((sum, e) => sum + e.bytes, 0)
+  assert.ok(looked(3) * 8 >= looked(2) && looked(3) * 8 < looked(2) * 1.001)
+})
