@@ -955,7 +955,7 @@ static double or_config(double given, double config) { return given >= 0 ? given
 vram_pass vram_pass_of(const vram_scenario *s, const vram_model *model, double batch, double tokens, bool gradients)
 {
     bool lora = s->training.method == VRAM_METHOD_LORA, wide_weights = s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP;
-    bool gathered = s->training.precision == VRAM_PRECISION_AMP && vram_data_ranks(s) > 1 && (s->parallel.zero == 3 || vram_is_fsdp(s)) && s->parallel.engine != VRAM_PARALLEL_ENGINE_DDP;
+    bool gathered = s->training.precision == VRAM_PRECISION_AMP && vram_shares_weights(s);
     if (gathered) wide_weights = false; /* fp32 shards are gathered in 16 bit */
     const vram_format_row *stored = vram_format_get(s->weights);
     vram_pass pass = {.scenario = s, .model = model, .batch = batch, .tokens = vram_ceil_div(tokens, (double)s->parallel.context), .lora = lora, .gradients = gradients};

@@ -19,14 +19,18 @@
 
 typedef vram_sharding_list list;
 
+/* Layers of a kind among from .. to - 1 */
+static double of_kind(const vram_sharding *g, int kind, int64_t from, int64_t to)
+{
+    double n = 0;
+    for (int64_t i = from; i < to; i++) n += g->m->layer_kind[i] == kind;
+    return n;
+}
+
 /* Parameters of the layers from .. to - 1, gathered: one row for each kind */
 static void gathered(const vram_sharding *g, int64_t from, int64_t to, list *l)
 {
-    for (int k = 0; k < g->m->kinds; k++) {
-        double n = 0;
-        for (int64_t i = from; i < to; i++) n += g->m->layer_kind[i] == k;
-        vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_GATHERED_WEIGHTS, n, g->layer[k].bytes, 1);
-    }
+    for (int k = 0; k < g->m->kinds; k++) vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_GATHERED_WEIGHTS, of_kind(g, k, from, to), g->layer[k].bytes, 1);
 }
 
 static void gathered_root(const vram_sharding *g, list *l) { vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_GATHERED_WEIGHTS, 1, g->root.bytes, 1); }
@@ -39,11 +43,7 @@ static bool in_host_memory(const vram_sharding *g) { return g->s->parallel.offlo
 static void reduced(const vram_sharding *g, int64_t from, list *l)
 {
     if (in_host_memory(g)) return;
-    for (int k = 0; k < g->m->kinds; k++) {
-        double n = 0;
-        for (int64_t i = from; i < g->layers; i++) n += g->m->layer_kind[i] == k;
-        vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, n, g->layer[k].trained_shard, g->gradient_width);
-    }
+    for (int k = 0; k < g->m->kinds; k++) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, of_kind(g, k, from, g->layers), g->layer[k].trained_shard, g->gradient_width);
 }
 
 static void scatter(const vram_sharding *g, const vram_sharding_unit *u, list *l)
@@ -93,11 +93,7 @@ static void fsdp2_backward(const vram_sharding *g, int place, bool over, list *l
 /* Whole gradients of the layers from .. to the last, as they are summed up over micro-batches */
 static void summed(const vram_sharding *g, int64_t from, list *l)
 {
-    for (int k = 0; k < g->m->kinds; k++) {
-        double n = 0;
-        for (int64_t i = from; i < g->layers; i++) n += g->m->layer_kind[i] == k;
-        vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, n, g->layer[k].trained, g->gradient_width);
-    }
+    for (int k = 0; k < g->m->kinds; k++) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, of_kind(g, k, from, g->layers), g->layer[k].trained, g->gradient_width);
     if (from == 0) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, 1, g->root.trained, g->gradient_width);
 }
 

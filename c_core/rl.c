@@ -43,7 +43,6 @@ static const vram_model *valuing(const vram_model *from, vram_model *to)
 }
 
 static int stored_format(const vram_scenario *s) { return s->training.method == VRAM_METHOD_LORA ? s->weights : wide_weights(s) ? VRAM_FORMAT_FP32 : VRAM_FORMAT_BF16; }
-static double stored_width(const vram_scenario *s) { return vram_format_get(stored_format(s))->block_bytes / vram_format_get(stored_format(s))->block; }
 
 /* Weights of a model that only looks: stored as the actor's, in every phase, or only while it works; in shares where the actor's are (TRL,
  * models/utils.py, prepare_deepspeed of stage 3 and prepare_fsdp): a layer is gathered while it looks. */
@@ -152,7 +151,7 @@ static void sampled_under_autocast(const vram_scenario *s, vram_report *report)
  * FSDP the root alone (summon_full_params without recursion), whose layers are then gathered one by one. Source: TRL, models/utils.py, grpo_trainer.py */
 static void gathered_for_rollout(const vram_scenario *s, vram_report *report)
 {
-    double width = stored_width(s), params = vram_rank_params(s, &s->model);
+    double width = vram_format_bytes(stored_format(s)), params = vram_rank_params(s, &s->model);
     if (!vram_shares_weights(s)) return;
     if (vram_is_fsdp(s)) {
         vram_at_work(s, &s->model, VRAM_ROLE_ACTOR, params, width, VRAM_BIT(VRAM_PHASE_ROLLOUT), report);
@@ -242,7 +241,7 @@ static void score(const vram_scenario *s, const vram_model *reference, const vra
     if (fullest == NULL) return;
     vram_replay_forward(&fullest->pass, fullest->role, VRAM_PHASE_SCORE, report);
     bool looks = fullest->role == VRAM_ROLE_REFERENCE || fullest->role == VRAM_ROLE_REWARD;
-    if (looks && !adapter && vram_shares_weights(s)) vram_at_work(s, fullest->pass.model, fullest->role, fullest->pass.model->params_override, stored_width(s), VRAM_BIT(VRAM_PHASE_SCORE), report);
+    if (looks && !adapter && vram_shares_weights(s)) vram_at_work(s, fullest->pass.model, fullest->role, fullest->pass.model->params_override, vram_format_bytes(stored_format(s)), VRAM_BIT(VRAM_PHASE_SCORE), report);
     outputs_held(fullest, report);
     last_logits(s, fullest, report);
 }

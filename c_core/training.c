@@ -386,7 +386,7 @@ static void weights(const trainer *r)
         if ((is_fsdp(r) && !r->lora) || (is_deepspeed(r) && r->s->parallel.zero == 3)) return; /* the shards are among these */
     }
     if (r->s->parallel.offload == VRAM_OFFLOAD_OPTIMIZER_WEIGHTS && !is_deepspeed(r)) { /* in host memory, but for what is at work */
-        double width = r->lora ? vram_format_get(r->s->weights)->block_bytes / vram_format_get(r->s->weights)->block : r->width;
+        double width = r->lora ? vram_format_bytes(r->s->weights) : r->width;
         if (!is_fsdp(r)) vram_at_work(r->s, r->m, r->role, r->params, width, VRAM_BIT(VRAM_PHASE_FORWARD) | VRAM_BIT(VRAM_PHASE_LOSS) | VRAM_BIT(VRAM_PHASE_BACKWARD), r->report);
         return;
     }

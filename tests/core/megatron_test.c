@@ -3,28 +3,6 @@
 #include "test.h"
 
 #include "core.h"
-#include "json/api.h"
-
-#include <string.h>
-
-extern const char vram_presets[];
-extern const size_t vram_presets_bytes;
-
-static double peak(const char *scenario)
-{
-    static vram_json *json;
-    double most = 0;
-    if (!json) json = vram_json_open(vram_presets, vram_presets_bytes);
-    vram_json_free(vram_json_estimate(json, scenario, strlen(scenario)));
-    const vram_report *r = vram_json_last(json);
-    for (int phase = 0; r && phase <= VRAM_PHASE_STEP; phase++) {
-        double bytes = 0;
-        for (int i = 0; i < r->entries; i++)
-            if (r->entry[i].phases & VRAM_BIT(phase)) bytes += r->entry[i].bytes;
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
 
 #define MODEL(vocabulary, bias, more) "\"model\":{\"model_type\":\"megatron\",\"hidden_size\":512,\"num_hidden_layers\":12,\"num_attention_heads\":8,\"intermediate_size\":2048,\"vocab_size\":" vocabulary ",\"max_position_embeddings\":1024,\"n_positions\":1024,\"position_embedding_type\":\"absolute\",\"tie_word_embeddings\":true,\"attention_bias\":" bias ",\"mlp_bias\":" bias ",\"mlp_gated\":false,\"norm_bias\":true" more "}"
 #define EXPERTS(k) ",\"num_local_experts\":8,\"num_experts_per_tok\":" k
@@ -43,7 +21,7 @@ TEST(megatron_peaks, "Megatron: the peak of a step, against its own tests' golde
         {"8 experts, two a token, each on one rank", RUN("", ONE, "\"data\":4,\"tensor\":2,\"sequence\":true,\"expert\":4,\"expert_tensor\":1", MODEL("50432", "false", EXPERTS("2"))), 3926147584, 0.02},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        double bytes = peak(rows[i].scenario);
+        double bytes = test_peak(rows[i].scenario);
         CHECK(bytes > rows[i].measured * (1 - rows[i].share) && bytes < rows[i].measured * (1 + rows[i].share), "%s: %.0f, not %.0f", rows[i].name, bytes, rows[i].measured);
     }
 }

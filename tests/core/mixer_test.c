@@ -3,24 +3,6 @@
 #include "test.h"
 
 #include "core.h"
-#include "json/api.h"
-
-#include <string.h>
-
-extern const char vram_presets[];
-extern const size_t vram_presets_bytes;
-
-static double phase_bytes(const char *scenario, vram_phase phase)
-{
-    static vram_json *json;
-    double bytes = 0;
-    if (!json) json = vram_json_open(vram_presets, vram_presets_bytes);
-    vram_json_free(vram_json_estimate(json, scenario, strlen(scenario)));
-    const vram_report *r = vram_json_last(json);
-    for (int i = 0; r && i < r->entries; i++)
-        if (r->entry[i].phases & VRAM_BIT(phase)) bytes += r->entry[i].bytes;
-    return bytes;
-}
 
 static bool near(double a, double b, double share) { return a > b * (1 - share) && a < b * (1 + share); }
 
@@ -39,7 +21,7 @@ TEST(mixer_prompts, "mixers: what a prompt makes inside them")
         {"Mamba-2 beside attention", PROMPT(FALCON_H1), 598569472}, {"gated delta rule", PROMPT(QWEN3_5), 847150592}, {"Mamba-1", PROMPT(JAMBA), 16864424448},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        double bytes = phase_bytes(rows[i].scenario, VRAM_PHASE_PREFILL);
+        double bytes = test_alive(rows[i].scenario, VRAM_PHASE_PREFILL, ~0u);
         CHECK(near(bytes, rows[i].measured, 0.002), "%s: %.0f", rows[i].name, bytes);
     }
 }
@@ -51,7 +33,7 @@ TEST(mixer_training, "mixers: what a training step keeps of them, and of latent 
         {"latent attention, backward", TRAIN(DEEPSEEK, "full", "full"), VRAM_PHASE_BACKWARD, 25254627840}, {"short convolution, adapters", TRAIN(LFM2, "lora", "none"), VRAM_PHASE_BACKWARD, 1791209472},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        double bytes = phase_bytes(rows[i].scenario, rows[i].phase);
+        double bytes = test_alive(rows[i].scenario, rows[i].phase, ~0u);
         CHECK(near(bytes, rows[i].measured, 0.002), "%s: %.0f", rows[i].name, bytes);
     }
 }

@@ -4,41 +4,13 @@
 #include "test.h"
 
 #include "core.h"
-#include "json/api.h"
 
 #include <stdio.h>
 #include <string.h>
 
-extern const char vram_presets[];
-extern const size_t vram_presets_bytes;
-
-static const vram_report *report_of(const char *scenario)
-{
-    static vram_json *json;
-    if (!json) json = vram_json_open(vram_presets, vram_presets_bytes);
-    vram_json_free(vram_json_estimate(json, scenario, strlen(scenario)));
-    return vram_json_last(json);
-}
-
-static double alive(const char *scenario, vram_phase phase, unsigned components)
-{
-    const vram_report *r = report_of(scenario);
-    double bytes = 0;
-    for (int i = 0; r && i < r->entries; i++)
-        if (r->entry[i].phases & VRAM_BIT(phase) && VRAM_BIT(r->entry[i].component) & components) bytes += r->entry[i].bytes;
-    return bytes;
-}
-
-static double peak(const char *scenario)
-{
-    double most = 0;
-    for (int phase = 0; phase <= VRAM_PHASE_STEP; phase++) most = vram_max(most, alive(scenario, (vram_phase)phase, ~0u));
-    return most;
-}
-
 static bool noted(const char *scenario, vram_note_id id, const char *path)
 {
-    const vram_report *r = report_of(scenario);
+    const vram_report *r = test_report(scenario);
     for (int i = 0; r && i < r->notes; i++)
         if (r->note[i].id == id && strcmp(r->note[i].path, path) == 0) return true;
     return false;
@@ -62,7 +34,7 @@ TEST(parallel_adapters, "adapters on a rank: both halves divided in Megatron, on
         {"tensor 2 over FSDP 2", TRAIN("llama-3.1-8b", "lora", "", "\"parallel\":{\"engine\":\"fsdp2\",\"tensor\":2,\"data\":4}"), 32 * (a + b) * 4 / 4},
     };
     for (int i = 0; i < COUNT(rows); i++) {
-        double bytes = alive(rows[i].scenario, VRAM_PHASE_LOAD, ADAPTERS);
+        double bytes = test_alive(rows[i].scenario, VRAM_PHASE_LOAD, ADAPTERS);
         CHECK(same(bytes, rows[i].bytes), "%s: %.0f, not %.0f", rows[i].parallel, bytes, rows[i].bytes);
     }
 }
@@ -74,7 +46,7 @@ TEST(parallel_megatron_lora, "Megatron with LoRA: what a layer keeps")
 {
     const double s = 1024, h = 4096, r = 16, norms = 2 * (s / 2 * h * 2) + 4 * (s / 2 * 4), gathered = 2 * s * h * 2, low = 7 * r * s * 2;
     const double attention = s * (4096 + 2048) / 2 * 2 + s * 4096 / 2 * 2 + s * 16 * 4, mlp = s * 2 * 14336 / 2 * 2 + s * 14336 / 2 * 2;
-    double kept = alive(LAYERS("4"), VRAM_PHASE_LOSS, 1u << VRAM_COMPONENT_ACTIVATIONS) - alive(LAYERS("3"), VRAM_PHASE_LOSS, 1u << VRAM_COMPONENT_ACTIVATIONS);
+    double kept = test_alive(LAYERS("4"), VRAM_PHASE_LOSS, 1u << VRAM_COMPONENT_ACTIVATIONS) - test_alive(LAYERS("3"), VRAM_PHASE_LOSS, 1u << VRAM_COMPONENT_ACTIVATIONS);
     CHECK(same(kept, norms + gathered + low + attention + mlp), "%.0f, not %.0f", kept, norms + gathered + low + attention + mlp);
 }
 
@@ -82,9 +54,9 @@ TEST(parallel_experts, "experts are shared by the ranks that hold the same ones,
 {
     const char *without = TRAIN("mixtral-8x7b-instruct-v0.1", "full", ",\"precision\":\"bf16\"", "\"parallel\":{\"engine\":\"fsdp2\",\"data\":8}");
     const char *with = TRAIN("mixtral-8x7b-instruct-v0.1", "full", ",\"precision\":\"bf16\"", "\"parallel\":{\"engine\":\"fsdp2\",\"data\":8,\"expert\":4}");
-    CHECK(same(alive(with, VRAM_PHASE_LOAD, STATES), alive(without, VRAM_PHASE_LOAD, STATES)), "%.0f, not %.0f", alive(with, VRAM_PHASE_LOAD, STATES), alive(without, VRAM_PHASE_LOAD, STATES));
+    CHECK(same(test_alive(with, VRAM_PHASE_LOAD, STATES), test_alive(without, VRAM_PHASE_LOAD, STATES)), "%.0f, not %.0f", test_alive(with, VRAM_PHASE_LOAD, STATES), test_alive(without, VRAM_PHASE_LOAD, STATES));
     const char *plain = TRAIN("mixtral-8x7b-instruct-v0.1", "full", ",\"precision\":\"bf16\"", "\"parallel\":{\"data\":8,\"expert\":8}");
-    double gradients = alive(plain, VRAM_PHASE_STEP, 1u << VRAM_COMPONENT_GRADIENTS), backward = alive(plain, VRAM_PHASE_BACKWARD, 1u << VRAM_COMPONENT_GRADIENTS);
+    double gradients = test_alive(plain, VRAM_PHASE_STEP, 1u << VRAM_COMPONENT_GRADIENTS), backward = test_alive(plain, VRAM_PHASE_BACKWARD, 1u << VRAM_COMPONENT_GRADIENTS);
     CHECK(backward <= gradients, "gradients of %.0f bytes, more than the rank's own %.0f", backward, gradients);
 }
 
@@ -103,7 +75,7 @@ TEST(parallel_measured, "FSDP 2: adapters, quantised weights, parameters in host
         {"lora-z2", TRAIN("llama-3.2-1b", "lora", BATCH, LORA("bf16", "16") FSDP("\"data\":4,\"zero\":2")), 635717632, 17086487552},
     };
     for (int i = 0; i < COUNT(rows); i++) {
-        double rest = alive(rows[i].scenario, VRAM_PHASE_LOAD, ~0u), most = peak(rows[i].scenario);
+        double rest = test_alive(rows[i].scenario, VRAM_PHASE_LOAD, ~0u), most = test_peak(rows[i].scenario);
         CHECK(most > rows[i].peak * 0.998 && most < rows[i].peak * 1.002, "%s: peak %.0f, not %.0f", rows[i].name, most, rows[i].peak);
         CHECK(rest <= rows[i].rest + 1e6 && rest >= rows[i].rest * 0.99 - 1e6, "%s: at rest %.0f, not %.0f", rows[i].name, rest, rows[i].rest);
     }
@@ -113,17 +85,17 @@ TEST(parallel_unread, "a setting that an engine does not read is said to change 
 {
     const char *ddp = TRAIN("llama-3.1-8b", "full", "", "\"parallel\":{\"engine\":\"ddp\",\"data\":8}"), *staged = TRAIN("llama-3.1-8b", "full", "", "\"parallel\":{\"engine\":\"ddp\",\"data\":8,\"zero\":3}");
     const char *cut = TRAIN("llama-3.1-8b", "full", "", "\"parallel\":{\"engine\":\"ddp\",\"data\":8,\"bucket_mib\":100}");
-    CHECK(same(peak(ddp), peak(staged)) && noted(staged, VRAM_NOTE_UNREAD_HERE, "parallel.zero"), "stages of ZeRO under DDP");
-    CHECK(same(peak(ddp), peak(cut)) && noted(cut, VRAM_NOTE_UNREAD_HERE, "parallel.bucket_mib"), "buckets of another size");
+    CHECK(same(test_peak(ddp), test_peak(staged)) && noted(staged, VRAM_NOTE_UNREAD_HERE, "parallel.zero"), "stages of ZeRO under DDP");
+    CHECK(same(test_peak(ddp), test_peak(cut)) && noted(cut, VRAM_NOTE_UNREAD_HERE, "parallel.bucket_mib"), "buckets of another size");
     CHECK(noted(TRAIN("llama-3.1-8b", "full", "", "\"weights\":\"nf4\""), VRAM_NOTE_UNREAD_HERE, "weights"), "weights of a model that is trained whole");
     CHECK(noted(TRAIN("llama-3.1-8b", "full", "", "\"parallel\":{\"engine\":\"fsdp2\",\"data\":8,\"zero\":1}"), VRAM_NOTE_SHARDS_ALL, "parallel.zero"), "stage 1 under FSDP");
-    CHECK(same(peak(TRAIN("llama-3.1-8b", "full", "", "\"parallel\":{\"engine\":\"fsdp2\",\"data\":8}")), peak(TRAIN("llama-3.1-8b", "full", "", "\"parallel\":{\"engine\":\"fsdp2\",\"data\":8,\"zero\":3}"))), "FSDP shares all of itself");
+    CHECK(same(test_peak(TRAIN("llama-3.1-8b", "full", "", "\"parallel\":{\"engine\":\"fsdp2\",\"data\":8}")), test_peak(TRAIN("llama-3.1-8b", "full", "", "\"parallel\":{\"engine\":\"fsdp2\",\"data\":8,\"zero\":3}"))), "FSDP shares all of itself");
 }
 
 TEST(parallel_loop, "a step one tensor at a time makes its temporaries of the tensor's share under FSDP 2")
 {
     const char *one = TRAIN("llama-3.1-8b", "full", ",\"precision\":\"bf16\",\"optimizer_impl\":\"for-loop\",\"sequence_length\":64", "\"parallel\":{\"engine\":\"fsdp2\",\"data\":8}");
-    CHECK(alive(one, VRAM_PHASE_STEP, 1u << VRAM_COMPONENT_WORKSPACE) < 2 * 128256. * 4096 * 2 / 8 + 1e6, "%.0f", alive(one, VRAM_PHASE_STEP, 1u << VRAM_COMPONENT_WORKSPACE));
+    CHECK(test_alive(one, VRAM_PHASE_STEP, 1u << VRAM_COMPONENT_WORKSPACE) < 2 * 128256. * 4096 * 2 / 8 + 1e6, "%.0f", test_alive(one, VRAM_PHASE_STEP, 1u << VRAM_COMPONENT_WORKSPACE));
 }
 
 TEST(settings_said, "settings that a library leaves without effect, or that make nothing better, are named")
@@ -163,7 +135,7 @@ TEST(parallel_tensor, "tensor parallelism outside Megatron, as PyTorch's allocat
         {"lora-tp4", TRAIN("llama-3.1-8b", "lora", BATCH, LORA("bf16", "64") "\"parallel\":{\"tensor\":4}"), 15832884224, 17895471616},
     };
     for (int i = 0; i < COUNT(rows); i++) {
-        double forward = alive(rows[i].scenario, VRAM_PHASE_FORWARD, ~0u), most = peak(rows[i].scenario);
+        double forward = test_alive(rows[i].scenario, VRAM_PHASE_FORWARD, ~0u), most = test_peak(rows[i].scenario);
         CHECK(forward > rows[i].forward * 0.995 && forward < rows[i].forward * 1.005, "%s: forward %.0f, not %.0f", rows[i].name, forward, rows[i].forward);
         CHECK(most > rows[i].peak * 0.995 && most < rows[i].peak * 1.005, "%s: peak %.0f, not %.0f", rows[i].name, most, rows[i].peak);
     }

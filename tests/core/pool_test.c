@@ -2,21 +2,9 @@
 #include "test.h"
 
 #include "core.h"
-#include "json/api.h"
 
 #include <stdio.h>
 #include <string.h>
-
-extern const char vram_presets[];
-extern const size_t vram_presets_bytes;
-
-static const vram_report *report_of(const char *scenario)
-{
-    static vram_json *json;
-    if (!json) json = vram_json_open(vram_presets, vram_presets_bytes);
-    vram_json_free(vram_json_estimate(json, scenario, strlen(scenario)));
-    return vram_json_last(json);
-}
 
 static double bytes_of(const vram_report *r, vram_component component, vram_what what)
 {
@@ -40,15 +28,15 @@ TEST(pool_windows, "pools: a window saves what is not in flight, and while answe
 {
     /* Gemma 3 12B: groups of 8 layers, five windowed and one full; a page of 16 tokens, 8 heads of 256, K and V, 2 bytes */
     const double block = 8. * 16 * 2 * 8 * 256 * 2;
-    const vram_report *r = report_of(VLLM("gemma-3-12b", "32768", ""));
+    const vram_report *r = test_report(VLLM("gemma-3-12b", "32768", ""));
     CHECK(r && same(bytes_of(r, VRAM_COMPONENT_KV_CACHE, VRAM_WHAT_COUNT), 7493 * block), "5 * 1089 + 2048 blocks: ceil((1023 + 2 * 8192) / 16) + 1 = 1089");
     CHECK(same(r->pool.first_bytes, 7494 * block), "and one that is never handed out");
-    r = report_of(VLLM("gemma-3-12b", "8192", ""));
+    r = test_report(VLLM("gemma-3-12b", "8192", ""));
     CHECK(r && same(bytes_of(r, VRAM_COMPONENT_KV_CACHE, VRAM_WHAT_COUNT), (5 * 513 + 512) * block), "8192 tokens in flight hold everything");
-    r = report_of(VLLM("gemma-3-12b", "32768", "\"batch\":4,"));
+    r = test_report(VLLM("gemma-3-12b", "32768", "\"batch\":4,"));
     CHECK(r && same(bytes_of(r, VRAM_COMPONENT_KV_CACHE, VRAM_WHAT_COUNT), (7493 + 3 * (5 * 66 + 2048)) * block), "three that are answered: ceil((1023 + 2) / 16) + 1 = 66");
     /* gpt-oss 20B: 12 windowed and 12 full layers; 8 heads of 64 */
-    r = report_of("{\"engine\":\"vllm\",\"model\":\"gpt-oss-20b\",\"weights\":\"native\",\"context\":8192,\"batch\":32}");
+    r = test_report("{\"engine\":\"vllm\",\"model\":\"gpt-oss-20b\",\"weights\":\"native\",\"context\":8192,\"batch\":32}");
     CHECK(r && same(bytes_of(r, VRAM_COMPONENT_KV_CACHE, VRAM_WHAT_COUNT), (512 + 265 + 31 * (512 + 10)) * 12. * 16 * 2 * 8 * 64 * 2), "6.21 GiB: between the windows alone and whole pages");
 }
 
@@ -60,11 +48,11 @@ TEST(pool_pages, "pools: attention's blocks grow until their page holds a state"
         {VLLM("qwen3.5-9b", "8192", ""), 16}, {VLLM("qwen3.5-9b", "8192", "\"kv_cache\":\"fp8\","), 8},
     };
     for (int i = 0; i < COUNT(cases); i++) {
-        const vram_report *r = report_of(cases[i].scenario);
+        const vram_report *r = test_report(cases[i].scenario);
         CHECK(r && same(factor_of(r, VRAM_COMPONENT_KV_CACHE, VRAM_WHAT_GLOBAL_LAYERS, VRAM_SYMBOL_BLOCKS), cases[i].blocks), "case %d: %g blocks", i, r ? factor_of(r, VRAM_COMPONENT_KV_CACHE, VRAM_WHAT_GLOBAL_LAYERS, VRAM_SYMBOL_BLOCKS) : 0);
     }
     /* a latent of 512 + 64, whole on every rank: 61 layers, 512 blocks of 16 */
-    const vram_report *r = report_of(VLLM("deepseek-v3", "8192", "\"weights\":\"native\",\"parallel\":{\"tensor\":8},"));
+    const vram_report *r = test_report(VLLM("deepseek-v3", "8192", "\"weights\":\"native\",\"parallel\":{\"tensor\":8},"));
     CHECK(r && same(bytes_of(r, VRAM_COMPONENT_KV_CACHE, VRAM_WHAT_COUNT), 61. * 512 * 16 * 576 * 2), "DeepSeek V3 on 8 ranks");
 }
 
@@ -73,7 +61,7 @@ static void check_promise(const char *engine, const char *model, int context, in
 {
     char text[256];
     snprintf(text, sizeof text, "{\"engine\":\"%s\",\"model\":\"%s\",\"context\":%d,\"batch\":%d,\"gpu\":\"a100-80gb\"}", engine, model, context, batch);
-    const vram_report *r = report_of(text);
+    const vram_report *r = test_report(text);
     CHECK(r && r->fits > 1, "%s", text);
     const vram_fit *own = &r->fit[0];
     CHECK((own->verdict != VRAM_VERDICT_NO) == (r->pool.sequences >= batch), "%s: %g sequences", text, r->pool.sequences);
@@ -89,13 +77,13 @@ TEST(pool_verdict, "pools: the verdict is the pool's")
     for (int e = 0; e < COUNT(engines); e++)
         for (int m = 0; m < COUNT(models); m++)
             for (int b = 0; b < COUNT(batches); b++) check_promise(engines[e], models[m], 8192, batches[b]), check_promise(engines[e], models[m], 32768, batches[b]);
-    const vram_report *r = report_of("{\"engine\":\"vllm\",\"model\":\"llama-3.1-8b\",\"context\":131072,\"gpu\":\"rtx-4090\"}");
+    const vram_report *r = test_report("{\"engine\":\"vllm\",\"model\":\"llama-3.1-8b\",\"context\":131072,\"gpu\":\"rtx-4090\"}");
     CHECK(r && r->fit[0].verdict == VRAM_VERDICT_NO && r->fit[0].usable_bytes > r->pool.model_bytes, "weights fit, one sequence of the whole context does not");
 }
 
 TEST(pool_stages, "pools: a stage of a pipeline has the embedding or the head")
 {
-    const vram_report *r = report_of(VLLM("llama-3.1-8b", "8192", "\"overheads\":false,\"parallel\":{\"pipeline\":2},"));
+    const vram_report *r = test_report(VLLM("llama-3.1-8b", "8192", "\"overheads\":false,\"parallel\":{\"pipeline\":2},"));
     CHECK(r && same(bytes_of(r, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_EMBEDDING), 0) && same(bytes_of(r, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_LM_HEAD), 128256. * 4096 * 2), "the last of two");
     CHECK(r->pool.model_bytes > 7.5 * 1073741824 && r->pool.model_bytes < 7.55 * 1073741824, "a log of vLLM 0.19 says 7.51 GiB; 0.33 rounds large tensors up");
 }
@@ -103,15 +91,15 @@ TEST(pool_stages, "pools: a stage of a pipeline has the embedding or the head")
 TEST(pool_sglang, "pools: SGLang's share, its windows apart, its states")
 {
     /* 81920 MiB: 512 + 8192 * 1.5 + 1024 / 8 + 2 * 256 + 58 prefill graphs * 8 = 13904 stay out */
-    const vram_report *r = report_of("{\"engine\":\"sglang\",\"model\":\"llama-3.1-8b\",\"context\":8192,\"gpu\":\"a100-80gb\"}");
+    const vram_report *r = test_report("{\"engine\":\"sglang\",\"model\":\"llama-3.1-8b\",\"context\":8192,\"gpu\":\"a100-80gb\"}");
     vram_gpu card = {.memory_bytes = 81920. * 1048576};
     vram_scenario s = {.sglang.mem_fraction_static = -1, .parallel = {.tensor = 1, .pipeline = 1}};
     CHECK(same(vram_sglang_share(&s, &card), 0.83), "share %g", vram_sglang_share(&s, &card));
     CHECK(r && same(r->pool.k_bytes, (r->pool.tokens + 1) * 32 * 8 * 128 * 2) && same(r->pool.v_bytes, r->pool.k_bytes), "K and V of the pool and its page of padding");
     /* 0.8 as many tokens in the 12 windowed layers: 2 * 8 * 64 * 2 bytes a token and layer */
-    r = report_of("{\"engine\":\"sglang\",\"model\":\"gpt-oss-20b\",\"weights\":\"native\",\"context\":10000,\"gpu\":\"a100-80gb\"}");
+    r = test_report("{\"engine\":\"sglang\",\"model\":\"gpt-oss-20b\",\"weights\":\"native\",\"context\":10000,\"gpu\":\"a100-80gb\"}");
     CHECK(r && same(r->pool.sequence_bytes, 10000 * 12 * 2048. * 1.8), "a sequence takes of both pools");
-    r = report_of("{\"engine\":\"sglang\",\"model\":\"deepseek-v3\",\"weights\":\"native\",\"context\":8192,\"gpu\":\"h200-sxm\",\"parallel\":{\"tensor\":8}}");
+    r = test_report("{\"engine\":\"sglang\",\"model\":\"deepseek-v3\",\"weights\":\"native\",\"context\":8192,\"gpu\":\"h200-sxm\",\"parallel\":{\"tensor\":8}}");
     CHECK(r && same(r->pool.k_bytes, (r->pool.tokens + 1) * 61 * 576 * 2) && r->pool.v_bytes < 0, "one latent buffer");
 }
 
@@ -132,14 +120,14 @@ TEST(pool_logs, "pools: weights on a rank, and pages, as logs have them")
         {"{\"engine\":\"vllm\",\"gpu\":\"h100-sxm\",\"model\":\"gpt-oss-120b\",\"weights\":\"native\"}", 64.38},
     };
     for (int i = 0; i < COUNT(cases); i++) {
-        const vram_report *r = report_of(cases[i].scenario);
+        const vram_report *r = test_report(cases[i].scenario);
         double gib = r ? (r->pool.model_bytes - bytes_of(r, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALLOCATOR_ROUNDING)) / 1073741824 : 0;
         CHECK(gib > cases[i].gib * 0.997 - 0.005 && gib < cases[i].gib * 1.003 + 0.005, "%s: %.3f GiB, not %.2f", cases[i].scenario, gib, cases[i].gib);
     }
     /* https://github.com/noonghunna/club-3090/issues/1047: "attention block size to 1568 tokens", "mamba page size by 0.13%", one card, fp8 cache */
-    const vram_report *r = report_of("{\"engine\":\"vllm\",\"model\":\"qwen3.6-27b\",\"kv_cache\":\"fp8\",\"context\":15680,\"gpu\":\"rtx-a6000\"}");
+    const vram_report *r = test_report("{\"engine\":\"vllm\",\"model\":\"qwen3.6-27b\",\"kv_cache\":\"fp8\",\"context\":15680,\"gpu\":\"rtx-a6000\"}");
     CHECK(r && same(factor_of(r, VRAM_COMPONENT_KV_CACHE, VRAM_WHAT_GLOBAL_LAYERS, VRAM_SYMBOL_BLOCKS), 10) && same(factor_of(r, VRAM_COMPONENT_RECURRENT_STATE, VRAM_WHAT_STATE, VRAM_SYMBOL_BYTES), 1568 * 2048.), "1568 tokens of 2 KiB");
     /* https://github.com/noonghunna/club-3090/pull/594: "Add 3 padding layers, may waste at most 6.25%": 48 states beside 16 + 1 that guesses */
-    r = report_of("{\"engine\":\"vllm\",\"model\":\"qwen3.6-27b\",\"speculative\":{\"mtp_tokens\":3},\"context\":8192,\"gpu\":\"rtx-3090\"}");
+    r = test_report("{\"engine\":\"vllm\",\"model\":\"qwen3.6-27b\",\"speculative\":{\"mtp_tokens\":3},\"context\":8192,\"gpu\":\"rtx-3090\"}");
     CHECK(r && same(factor_of(r, VRAM_COMPONENT_RECURRENT_STATE, VRAM_WHAT_STATE, VRAM_SYMBOL_LAYERS), 17) && same(factor_of(r, VRAM_COMPONENT_RECURRENT_STATE, VRAM_WHAT_STATE, VRAM_SYMBOL_GROUPS), 3), "three groups of 17");
 }

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "vram.h"
+
 typedef struct test { const char *name; void (*body)(void); struct test *next; } test;
 void test_register(test *one);
 void test_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -21,6 +23,12 @@ void test_fail(const char *file, int line, const char *format, ...) __attribute_
     } while (0)
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
+
+/* report.c. Of a scenario in the embedded presets' world: its report (NULL: refused), what is alive of some components in a phase, and in the fullest
+ * (0: refused). A report is good until the next of these calls. */
+const vram_report *test_report(const char *scenario);
+double test_alive(const char *scenario, vram_phase phase, unsigned components);
+double test_peak(const char *scenario);
 
 static inline bool same(double a, double b) { return a >= b && a <= b; } /* equal, and both numbers */
 
