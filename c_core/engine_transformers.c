@@ -382,7 +382,7 @@ static void act_out(stage *s, const vram_tape *t, const vram_run *r)
     int made[LIVE], n = 0;
     for (vram_cell c = 0; c < t->cells; c++) {
         const vram_tape_cell *cell = &t->cell[c];
-        if (!vram_run_in(r->top, c) || n >= LIVE) continue;
+        if (!vram_run_in(vram_run_top(r), c) || n >= LIVE) continue;
         const vram_tape_shape *shape = &t->shape[cell->shape];
         int i = made[n++] = make_of(s, (vram_what)cell->what, 1, 0, shape->elements, cell->width);
         s->live[i].factors = s->peak[i].factors = shape->factors;

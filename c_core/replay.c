@@ -9,36 +9,59 @@
 #include <string.h>
 
 enum {
-    VARIANTS = 4, MAX_VARIANTS = VARIANTS * VRAM_MAX_KINDS, MAX_ITEMS = 640, FORWARD = VRAM_ALIVE_FORWARD, LOSS = VRAM_ALIVE_LOSS, BACKWARD = VRAM_ALIVE_BACKWARD, HELD = VRAM_ALIVE_HELD,
+    VARIANTS = 4, MAX_VARIANTS = VARIANTS * VRAM_MAX_KINDS, FORWARD = VRAM_ALIVE_FORWARD, LOSS = VRAM_ALIVE_LOSS, BACKWARD = VRAM_ALIVE_BACKWARD, HELD = VRAM_ALIVE_HELD,
     LATER = VRAM_ALIVE_LATER, DONE = VRAM_ALIVE_DONE, PEAKS = 3, MOMENTS = VRAM_ALIVE_COUNT
 };
 enum { EMBEDDING = VRAM_PLACE_EMBEDDING, HEAD = VRAM_PLACE_HEAD };
 enum { NO_INPUT_GRADIENT = 1, CHECKPOINTED = 2 }; /* of a variant: see variant_of() */
 
-/* What one piece holds, and how high it rises above that */
+/* What is asked of a piece: which of its tensors stand then, and their bytes */
+typedef enum {
+    RISE,                      /* the highest that it comes to in each of the three phases, with what it holds itself */
+    RISE_LEFT = RISE + PEAKS,  /* of the head: in the loss once autocast is left, above what the layers keep without its cache */
+    BEGUN,                     /* of the head: when the loss begins */
+    KEPT,                      /* after its forward, until the loss is computed; its output not included */
+    KEPT_LATER,                /* the same, during backward */
+    GRADIENTS,                 /* of parameters, after its backward */
+    START,                     /* of the head: when its backward begins */
+    AFTER,                     /* when its backward is over, with its gradients and its input's */
+    INPUT,                     /* its input, which checkpoints keep */
+    SETS
+} set_of;
+
 typedef struct {
-    double rise[PEAKS];        /* with what it holds itself */
-    double held;               /* of the head: when the loss begins */
-    double rise_left;          /* of the head: in the loss once autocast is left, above what the layers keep without its cache; -1: it is not */
-    bool held_left;            /* autocast is left before the loss begins */
-    double kept;               /* after its forward, until the loss is computed; its output not included */
-    double kept_later;         /* the same, during backward */
-    double gradients;          /* of parameters, after its backward */
-    double start;              /* of the head: when its backward begins */
-    double input;              /* its input, which checkpoints keep */
-    double after;              /* when its backward is over, with its gradients and its input's */
+    double bytes[SETS];
+    bool leaves, left;         /* of the head: autocast is left in the loss; before the loss begins */
+    int tensors, bits, words;  /* where the walker has noted them: what each cell is, and sets of cells of so many words */
 } piece;
 
-/* The sets of cells behind these numbers */
-typedef struct { uint64_t top[PEAKS][VRAM_TAPE_WORDS], top_left[VRAM_TAPE_WORDS], held[VRAM_TAPE_WORDS], kept[VRAM_TAPE_WORDS], kept_later[VRAM_TAPE_WORDS], gradients[VRAM_TAPE_WORDS], start[VRAM_TAPE_WORDS], after[VRAM_TAPE_WORDS]; } piece_sets;
+/* Like tensors, and how many of them are alive at each moment */
+typedef struct {
+    vram_tape_shape shape;
+    double bytes, count[MOMENTS];
+    short what, next, other;   /* the next of the same shape; of a shape's first: that of another shape */
+    unsigned char component, width;
+    bool counted;
+} like;
+
+enum { MAX_LIKES = 640, MAX_TENSORS = 1 << 15, MAX_BITS = 1 << 14, NONE = -1 };
 
 typedef struct {
     const vram_pass *pass;
     const vram_sharding *sharding; /* NULL: none */
     bool accumulate, spares, offloads;
+    bool gradients_stand;      /* new ones are added to them */
     vram_tape tape;
     vram_run run;
-    piece_sets sets;
+    uint64_t set[SETS][VRAM_TAPE_WORDS]; /* of the piece at hand */
+    short of_shape[VRAM_TAPE_SHAPES]; /* the first of the likes that have a shape of the tape's */
+    int likes, tensors, bits, counted;
+    short shapes;              /* the first of the first shape's */
+    like like[MAX_LIKES];
+    short order[MAX_LIKES];    /* likes as they were counted first */
+    double gradient_elements[MOMENTS];
+    short tensor[MAX_TENSORS];
+    uint64_t bit[MAX_BITS];
 } walker;
 
 /* --------------------------------------------------------------------------------------------------------- one piece -- */
@@ -59,18 +82,21 @@ static int variant_of(const vram_pass *pass, int64_t layer)
     return VARIANTS * pass->model->layer_kind[layer] + (layer == 0 && !pass->input_gradient ? NO_INPUT_GRADIENT : 0) + (again ? CHECKPOINTED : 0);
 }
 
-static void note_peak(walker *w, piece *p, int moment)
+static void note(walker *w, piece *p, set_of set, double bytes, const uint64_t cells[])
 {
-    p->rise[moment] = w->run.peak;
-    memcpy(w->sets.top[moment], w->run.top, sizeof w->run.top);
+    p->bytes[set] = bytes;
+    memcpy(w->set[set], cells, sizeof w->set[set]);
 }
 
-static double live_without(const walker *w, vram_cell c, uint64_t set[])
+static void note_peak(walker *w, piece *p, int moment) { note(w, p, (set_of)moment, w->run.peak, vram_run_top(&w->run)); }
+static void note_live(walker *w, piece *p, set_of set) { note(w, p, set, w->run.now, w->run.live); }
+
+static void note_without(walker *w, piece *p, set_of set, vram_cell c)
 {
-    memcpy(set, w->run.live, sizeof w->run.live);
-    if (c < 0 || !vram_run_in(w->run.live, c)) return w->run.now;
-    set[c / 64] &= ~(UINT64_C(1) << (c % 64));
-    return w->run.now - w->tape.cell[c].block;
+    note_live(w, p, set);
+    if (c < 0 || !vram_run_in(w->run.live, c)) return;
+    w->set[set][c / 64] &= ~(UINT64_C(1) << (c % 64));
+    p->bytes[set] -= w->tape.cell[c].block;
 }
 
 static void run_gradients(walker *w, piece *p)
@@ -83,9 +109,8 @@ static void run_gradients(walker *w, piece *p)
     note_peak(w, p, BACKWARD);
     vram_run_land(&w->tape, r);
     vram_run_return(&w->tape, r);
-    p->after = live_without(w, VRAM_NO_CELL, w->sets.after);
-    vram_cell in = w->tape.input < 0 ? VRAM_NO_CELL : r->gradient[w->tape.input];
-    p->gradients = live_without(w, in, w->sets.gradients);
+    note_live(w, p, AFTER);
+    note_without(w, p, GRADIENTS, w->tape.input < 0 ? VRAM_NO_CELL : r->gradient[w->tape.input]);
 }
 
 static void run_kept(walker *w, piece *p)
@@ -98,11 +123,11 @@ static void run_kept(walker *w, piece *p)
     note_peak(w, p, FORWARD);
     vram_run_land(t, r);
     vram_cell base = t->cell[t->output].base;
-    p->kept = live_without(w, t->named && !(variant_of(w->pass, 0) & CHECKPOINTED) ? VRAM_NO_CELL : base, w->sets.kept);
+    note_without(w, p, KEPT, t->named && !(variant_of(w->pass, 0) & CHECKPOINTED) ? VRAM_NO_CELL : base);
     if (!w->pass->gradients) return;
     vram_run_release(t, r, base);
     vram_run_forget(t, r);
-    p->kept_later = live_without(w, VRAM_NO_CELL, w->sets.kept_later);
+    note_live(w, p, KEPT_LATER);
     vram_run_rest(r);
     run_gradients(w, p);
 }
@@ -113,7 +138,7 @@ static void run_checkpointed(walker *w, piece *p)
     vram_tape *t = &w->tape;
     vram_run *r = &w->run;
     vram_run_clear(t, r, w->accumulate);
-    p->input = t->cell[t->input].block;
+    note_live(w, p, INPUT); /* all that there is yet */
     vram_run_hold(t, r, t->input);
     r->spares = w->spares;
     if (t->returned >= 0) vram_run_hold(t, r, t->returned);
@@ -122,10 +147,10 @@ static void run_checkpointed(walker *w, piece *p)
     if (t->returned >= 0) vram_run_release(t, r, t->returned);
     if (w->offloads) vram_run_release(t, r, t->input); /* to host memory */
     vram_cell base = t->cell[t->output].base;
-    p->kept = live_without(w, base, w->sets.kept);
+    note_without(w, p, KEPT, base);
     vram_run_release(t, r, base);
     vram_run_forget(t, r);
-    p->kept_later = live_without(w, VRAM_NO_CELL, w->sets.kept_later);
+    note_live(w, p, KEPT_LATER);
     uint64_t spared[VRAM_TAPE_WORDS];
     memcpy(spared, r->spared, sizeof spared);
     vram_run_clear(t, r, w->accumulate);
@@ -139,8 +164,8 @@ static void run_checkpointed(walker *w, piece *p)
     vram_run_use_waiting(t, r);
     note_peak(w, p, BACKWARD);
     vram_run_release(t, r, t->input);
-    p->after = live_without(w, VRAM_NO_CELL, w->sets.after);
-    p->gradients = live_without(w, r->gradient[t->input], w->sets.gradients);
+    note_live(w, p, AFTER);
+    note_without(w, p, GRADIENTS, r->gradient[t->input]);
 }
 
 static void run_head(walker *w, piece *p)
@@ -148,41 +173,102 @@ static void run_head(walker *w, piece *p)
     vram_tape *t = &w->tape;
     vram_run *r = &w->run;
     int leave = t->leave < t->mark ? t->ops : t->leave;
-    p->held_left = leave == t->mark && t->leave >= 0;
-    p->rise_left = -1;
+    p->left = leave == t->mark && t->leave >= 0;
+    p->leaves = leave < t->ops;
     vram_run_clear(t, r, w->accumulate);
     r->offloads = w->offloads;
     vram_run_forward(t, r, 0, t->mark, w->pass->gradients);
     note_peak(w, p, FORWARD);
-    if (p->held_left) vram_run_forget(t, r);
-    p->held = live_without(w, VRAM_NO_CELL, w->sets.held);
+    if (p->left) vram_run_forget(t, r);
+    note_live(w, p, BEGUN);
     vram_run_rest(r);
     vram_run_forward(t, r, t->mark, leave, w->pass->gradients);
     note_peak(w, p, LOSS);
-    if (leave < t->ops) {
+    if (p->leaves) {
         vram_run_forget(t, r);
         vram_run_rest(r);
         vram_run_forward(t, r, leave, t->ops, w->pass->gradients);
-        p->rise_left = r->peak;
-        memcpy(w->sets.top_left, r->top, sizeof r->top);
+        note_peak(w, p, RISE_LEFT);
     }
     if (!w->pass->gradients) return;
     if (t->leave < 0) vram_run_forget(t, r); /* else it is forgotten already */
     vram_run_rest(r);
-    p->start = live_without(w, VRAM_NO_CELL, w->sets.start);
+    note_live(w, p, START);
     run_gradients(w, p);
+}
+
+static bool same_shape(const vram_tape_shape *a, const vram_tape_shape *b)
+{
+    bool same = a->elements == b->elements && a->factors == b->factors;
+    for (int i = 0; same && i < a->factors; i++) same = a->factor[i].symbol == b->factor[i].symbol && a->factor[i].value == b->factor[i].value;
+    return same;
+}
+
+static short more_likes(walker *w, const vram_tape_cell *cell, short next)
+{
+    short place = (short)(w->likes < MAX_LIKES ? w->likes++ : MAX_LIKES - 1);
+    w->like[place] = (like){.shape = w->tape.shape[cell->shape], .bytes = cell->bytes, .what = cell->what, .next = next, .other = NONE, .component = cell->component, .width = cell->width};
+    return place;
+}
+
+static short first_like(walker *w, const vram_tape_cell *cell)
+{
+    short i = w->shapes;
+    while (i != NONE && !same_shape(&w->like[i].shape, &w->tape.shape[cell->shape])) i = w->like[i].other;
+    if (i != NONE) return i;
+    i = more_likes(w, cell, NONE);
+    w->like[i].other = w->shapes;
+    return w->shapes = i;
+}
+
+static short like_of(walker *w, const vram_tape_cell *cell)
+{
+    short *first = &w->of_shape[cell->shape];
+    if (*first == NONE) *first = first_like(w, cell);
+    for (short i = *first; i != NONE; i = w->like[i].next)
+        if (w->like[i].what == cell->what && w->like[i].width == cell->width && w->like[i].component == cell->component) return i;
+    short more = more_likes(w, cell, w->like[*first].next);
+    return w->like[*first].next = more;
+}
+
+static int lowest(uint64_t bits)
+{
+    int bit = 0;
+    while (!(bits >> bit & 1)) bit++;
+    return bit;
+}
+
+/* Room for a piece's tensors is for more than any model has: the last places are taken again. */
+static void keep_sets(walker *w, piece *p)
+{
+    int cells = w->tape.cells;
+    p->words = (cells + 63) / 64;
+    p->tensors = w->tensors = w->tensors + cells <= MAX_TENSORS ? w->tensors : MAX_TENSORS - cells;
+    p->bits = w->bits = w->bits + SETS * p->words <= MAX_BITS ? w->bits : MAX_BITS - SETS * p->words;
+    memset(w->of_shape, -1, sizeof w->of_shape[0] * (size_t)w->tape.shapes);
+    for (int word = 0; word < p->words; word++) {
+        uint64_t any = 0;
+        for (int i = 0; i < SETS; i++) any |= w->bit[p->bits + i * p->words + word] = w->set[i][word];
+        for (; any; any &= any - 1) {
+            int c = word * 64 + lowest(any);
+            w->tensor[p->tensors + c] = like_of(w, &w->tape.cell[c]);
+        }
+    }
+    w->tensors += cells;
+    w->bits += SETS * p->words;
 }
 
 static void run_piece(walker *w, int variant, piece *p)
 {
     memset(p, 0, sizeof *p);
-    memset(&w->sets, 0, sizeof w->sets);
+    memset(w->set, 0, sizeof w->set);
     if (variant == EMBEDDING) vram_block_embedding(w->pass, &w->tape);
     else if (variant == HEAD) vram_block_head(w->pass, &w->tape);
     else vram_block_layer(w->pass, variant / VARIANTS, (variant & NO_INPUT_GRADIENT) == 0, &w->tape);
     if (variant == HEAD) run_head(w, p);
     else if (variant >= 0 && (variant & CHECKPOINTED)) run_checkpointed(w, p);
     else run_kept(w, p);
+    keep_sets(w, p);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- all pieces -- */
@@ -262,105 +348,84 @@ static double held_after(const vram_pass *pass, const summit *s)
 static double others_in_flight(const vram_pass *pass, const piece layer[])
 {
     double kept = 0;
-    for (int64_t i = 0; i < pass->stage.layers; i++) kept += layer[variant_of(pass, i)].kept_later;
+    for (int64_t i = 0; i < pass->stage.layers; i++) kept += layer[variant_of(pass, i)].bytes[KEPT_LATER];
     return kept * (pass->stage.in_flight - 1);
 }
 
 static void climb_forward(const vram_pass *pass, const vram_sharding *g, const piece layer[], const piece *embedding, const piece *head, summit *s)
 {
     double kept = others_in_flight(pass, layer), later = kept, held = s->mask;
-    if (pass->stage.embedding) candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, EMBEDDING, kept + embedding->rise[FORWARD]);
+    if (pass->stage.embedding) candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, EMBEDDING, kept + embedding->bytes[RISE + FORWARD]);
     for (int64_t i = 0; i < pass->stage.layers; i++) {
         const piece *p = &layer[variant_of(pass, i)];
-        candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, (int)i, kept + inputs_in_flight(pass, i) * p->input + p->rise[FORWARD] + held);
-        kept += p->kept;
-        later += p->kept_later;
-        if (i == 0 && pass->stage.embedding) kept += embedding->kept; /* the first layer's input is the embedding's output */
+        candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, (int)i, kept + inputs_in_flight(pass, i) * p->bytes[INPUT] + p->bytes[RISE + FORWARD] + held);
+        kept += p->bytes[KEPT];
+        later += p->bytes[KEPT_LATER];
+        if (i == 0 && pass->stage.embedding) kept += embedding->bytes[KEPT]; /* the first layer's input is the embedding's output */
         write_down(s, FORWARD, (int)i, kept + held + (g != NULL ? sharding_part(s, g, VRAM_MOMENT_FORWARD, (int)i) : 0));
     }
     held = held_after(pass, s);
     if (pass->stage.embedding) { /* names go with the model's forward() */
-        kept += embedding->kept_later - (pass->stage.layers > 0 ? embedding->kept : 0);
-        later += embedding->kept_later;
+        kept += embedding->bytes[KEPT_LATER] - (pass->stage.layers > 0 ? embedding->bytes[KEPT] : 0);
+        later += embedding->bytes[KEPT_LATER];
     }
     if (pass->stage.head) {
-        candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, HEAD, kept + head->rise[FORWARD] + held);
-        if (!head->held_left) candidate(s, g, LOSS, VRAM_MOMENT_LOSS, HEAD, kept + head->rise[LOSS] + held);
+        candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, HEAD, kept + head->bytes[RISE + FORWARD] + held);
+        if (!head->left) candidate(s, g, LOSS, VRAM_MOMENT_LOSS, HEAD, kept + head->bytes[RISE + LOSS] + held);
         double within = s->bytes[LOSS];
-        if (head->rise_left >= 0) candidate(s, g, LOSS, VRAM_MOMENT_LOSS, HEAD, later + head->rise_left + held);
+        if (head->leaves) candidate(s, g, LOSS, VRAM_MOMENT_LOSS, HEAD, later + head->bytes[RISE_LEFT] + held);
         s->left = s->bytes[LOSS] > within;
-        s->held_left = head->held_left;
+        s->held_left = head->left;
     } else if (s->curve == NULL) candidate(s, NULL, LOSS, VRAM_MOMENT_FORWARD, s->place[FORWARD], s->bytes[FORWARD]); /* that of another stage */
 }
 
 static void climb_backward(const vram_pass *pass, const vram_sharding *g, const piece layer[], const piece *embedding, const piece *head, summit *s)
 {
-    double later = others_in_flight(pass, layer), gradients = pass->stage.head && gradients_stay(g, HEAD) ? head->gradients : 0, held = held_after(pass, s);
-    if (pass->stage.embedding) later += embedding->kept_later;
-    for (int64_t i = 0; i < pass->stage.layers; i++) later += layer[variant_of(pass, i)].kept_later;
-    if (g != NULL && pass->stage.head) candidate(s, g, BACKWARD, VRAM_MOMENT_START, HEAD, later + head->start + held);
-    if (pass->stage.head) candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, HEAD, later + head->rise[BACKWARD] + held);
+    double later = others_in_flight(pass, layer), gradients = pass->stage.head && gradients_stay(g, HEAD) ? head->bytes[GRADIENTS] : 0, held = held_after(pass, s);
+    if (pass->stage.embedding) later += embedding->bytes[KEPT_LATER];
+    for (int64_t i = 0; i < pass->stage.layers; i++) later += layer[variant_of(pass, i)].bytes[KEPT_LATER];
+    if (g != NULL && pass->stage.head) candidate(s, g, BACKWARD, VRAM_MOMENT_START, HEAD, later + head->bytes[START] + held);
+    if (pass->stage.head) candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, HEAD, later + head->bytes[RISE + BACKWARD] + held);
     for (int64_t i = pass->stage.layers - 1; i >= 0; i--) {
         const piece *p = &layer[variant_of(pass, i)];
-        later -= p->kept_later;
-        candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, (int)i, later + gradients + p->rise[BACKWARD] + held);
-        if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_REDUCE, (int)i, later + gradients + p->after + held);
-        if (gradients_stay(g, (int)i)) gradients += p->gradients;
+        later -= p->bytes[KEPT_LATER];
+        candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, (int)i, later + gradients + p->bytes[RISE + BACKWARD] + held);
+        if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_REDUCE, (int)i, later + gradients + p->bytes[AFTER] + held);
+        if (gradients_stay(g, (int)i)) gradients += p->bytes[GRADIENTS];
         write_down(s, BACKWARD, (int)i, later + gradients + held + (g != NULL ? sharding_part(s, g, VRAM_MOMENT_BACKWARD, (int)i) : 0));
     }
     if (!pass->stage.embedding) return;
-    candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, EMBEDDING, gradients + embedding->rise[BACKWARD]);
-    if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_REDUCE, EMBEDDING, gradients + embedding->after);
+    candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, EMBEDDING, gradients + embedding->bytes[RISE + BACKWARD]);
+    if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_REDUCE, EMBEDDING, gradients + embedding->bytes[AFTER]);
     if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_EPILOGUE, EMBEDDING, 0);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- entries -- */
 
-/* Like tensors, and how many of them are alive at each phase's peak */
-typedef struct { vram_tape_shape shape; short what; unsigned char component, width; double bytes, count[MOMENTS]; } item;
-
-typedef struct {
-    int items;
-    item item[MAX_ITEMS];
-    bool gradients_stand;
-    double gradient_elements[MOMENTS];
-} collection;
-
-static bool same_shape(const vram_tape_shape *a, const vram_tape_shape *b)
+/* Gradients of parameters that stand already are tensors only until they are added; the others are no entries of the pass. */
+static void count_like(walker *w, short i, int moment, double times)
 {
-    bool same = a->factors == b->factors && a->elements == b->elements;
-    for (int i = 0; same && i < a->factors; i++) same = a->factor[i].symbol == b->factor[i].symbol && a->factor[i].value == b->factor[i].value;
-    return same;
-}
-
-static item *item_of(collection *c, const vram_tape *t, const vram_tape_cell *cell)
-{
-    const vram_tape_shape *shape = &t->shape[cell->shape];
-    for (int i = 0; i < c->items; i++) {
-        item *it = &c->item[i];
-        if (it->what == cell->what && it->width == cell->width && it->component == cell->component && same_shape(&it->shape, shape)) return it;
+    like *l = &w->like[i];
+    bool trained = l->component == VRAM_COMPONENT_GRADIENTS && l->what == VRAM_WHAT_TRAINABLE;
+    if (trained && !w->gradients_stand) {
+        w->gradient_elements[moment] += times * l->shape.elements;
+        return;
     }
-    item *it = &c->item[c->items < MAX_ITEMS - 1 ? c->items++ : MAX_ITEMS - 1];
-    *it = (item){.shape = *shape, .what = cell->what, .component = cell->component, .width = cell->width, .bytes = cell->bytes};
-    return it;
+    if (trained) {
+        l->component = VRAM_COMPONENT_WORKSPACE;
+        l->what = VRAM_WHAT_UNREDUCED;
+    }
+    if (!l->counted) w->order[w->counted++] = i;
+    l->counted = true;
+    l->count[moment] += times;
 }
 
-static void collect(collection *c, const vram_tape *t, const uint64_t set[], int moment, double times)
+static void collect(walker *w, const piece *p, int set, int moment, double times)
 {
     if (times <= 0) return;
-    for (int word = 0; word < VRAM_TAPE_WORDS; word++)
-        for (uint64_t bits = set[word]; bits; bits &= bits - 1) {
-            int bit = 0;
-            while (!(bits >> bit & 1)) bit++;
-            vram_tape_cell cell = t->cell[word * 64 + bit];
-            bool trained = cell.component == VRAM_COMPONENT_GRADIENTS && cell.what == VRAM_WHAT_TRAINABLE;
-            if (trained && c->gradients_stand) { /* for a moment, until it is added to the one that stands */
-                cell.component = VRAM_COMPONENT_WORKSPACE;
-                cell.what = VRAM_WHAT_UNREDUCED;
-            }
-            if (trained && !c->gradients_stand) c->gradient_elements[moment] += times * t->shape[cell.shape].elements;
-            else item_of(c, t, &cell)->count[moment] += times;
-        }
+    for (int word = 0; word < p->words; word++)
+        for (uint64_t bits = w->bit[p->bits + set * p->words + word]; bits; bits &= bits - 1)
+            count_like(w, w->tensor[p->tensors + word * 64 + lowest(bits)], moment, times);
 }
 
 /* Of the layers of a variant: how many stand before a place (in order of forward), how many behind */
@@ -376,40 +441,34 @@ static void count_layers(const vram_pass *pass, int variant, int place, double *
 }
 
 /* What stands at a moment: the piece at the summit with what it has made, those before it with what they keep, those behind with their gradients */
-static void collect_variant(walker *w, const summit *s, int variant, collection *c)
+static void collect_variant(walker *w, const summit *s, int variant, const piece *p)
 {
-    piece p;
     bool layers_stay = gradients_stay(w->sharding, 0), head_stays = gradients_stay(w->sharding, HEAD);
-    run_piece(w, variant, &p);
     for (int moment = 0; moment < MOMENTS; moment++) {
         int place = s->place[moment];
         double before, behind;
         if (variant >= 0) {
             count_layers(w->pass, variant, EMBEDDING, &before, &behind);
-            collect(c, &w->tape, w->sets.kept_later, moment, behind * (w->pass->stage.in_flight - 1));
+            collect(w, p, KEPT_LATER, moment, behind * (w->pass->stage.in_flight - 1));
         }
         if (moment < PEAKS && s->moment[moment] == VRAM_MOMENT_EPILOGUE) continue;
         bool here = moment < PEAKS && (variant < 0 ? place == variant : place >= 0 && variant_of(w->pass, place) == variant);
         bool uncached = moment == BACKWARD || moment == LATER || (moment == LOSS && s->left) || (moment == HELD && s->held_left);
-        if (here && variant >= 0 && moment == FORWARD && inputs_in_flight(w->pass, place) > 0) {
-            uint64_t input[VRAM_TAPE_WORDS] = {0};
-            input[w->tape.input / 64] = UINT64_C(1) << (w->tape.input % 64);
-            collect(c, &w->tape, input, moment, inputs_in_flight(w->pass, place));
-        }
-        if (here && moment == LOSS && s->left) collect(c, &w->tape, w->sets.top_left, moment, 1);
-        else if (here) collect(c, &w->tape, s->moment[moment] == VRAM_MOMENT_REDUCE ? w->sets.after : s->moment[moment] == VRAM_MOMENT_START ? w->sets.start : w->sets.top[s->moment[moment] == VRAM_MOMENT_FORWARD ? FORWARD : moment], moment, 1);
+        if (here && variant >= 0 && moment == FORWARD) collect(w, p, INPUT, moment, inputs_in_flight(w->pass, place));
+        if (here && moment == LOSS && s->left) collect(w, p, RISE_LEFT, moment, 1);
+        else if (here) collect(w, p, s->moment[moment] == VRAM_MOMENT_REDUCE ? AFTER : s->moment[moment] == VRAM_MOMENT_START ? START : RISE + (s->moment[moment] == VRAM_MOMENT_FORWARD ? FORWARD : moment), moment, 1);
         if (variant >= 0) {
             count_layers(w->pass, variant, place, &before, &behind);
-            collect(c, &w->tape, uncached ? w->sets.kept_later : w->sets.kept, moment, before);
-            if ((moment == BACKWARD || moment == DONE) && layers_stay) collect(c, &w->tape, w->sets.gradients, moment, behind);
+            collect(w, p, uncached ? KEPT_LATER : KEPT, moment, before);
+            if ((moment == BACKWARD || moment == DONE) && layers_stay) collect(w, p, GRADIENTS, moment, behind);
         } else if (variant == HEAD && w->pass->stage.head) {
-            if (moment == HELD) collect(c, &w->tape, w->sets.held, moment, 1);
-            if (moment == LATER) collect(c, &w->tape, w->sets.start, moment, 1);
-            if ((moment == BACKWARD && place != HEAD && head_stays) || moment == DONE) collect(c, &w->tape, w->sets.gradients, moment, 1);
+            if (moment == HELD) collect(w, p, BEGUN, moment, 1);
+            if (moment == LATER) collect(w, p, START, moment, 1);
+            if ((moment == BACKWARD && place != HEAD && head_stays) || moment == DONE) collect(w, p, GRADIENTS, moment, 1);
         } else if (variant == EMBEDDING && w->pass->stage.embedding) {
-            if (moment == DONE) collect(c, &w->tape, w->sets.gradients, moment, 1);
-            else if (moment == FORWARD && place > 0) collect(c, &w->tape, w->sets.kept, moment, 1);
-            else if (place != EMBEDDING && !(moment == FORWARD && place >= 0)) collect(c, &w->tape, w->sets.kept_later, moment, 1);
+            if (moment == DONE) collect(w, p, GRADIENTS, moment, 1);
+            else if (moment == FORWARD && place > 0) collect(w, p, KEPT, moment, 1);
+            else if (place != EMBEDDING && !(moment == FORWARD && place >= 0)) collect(w, p, KEPT_LATER, moment, 1);
         }
     }
 }
@@ -418,31 +477,34 @@ static void collect_variant(walker *w, const summit *s, int variant, collection 
 static const vram_when TRAINING[PEAKS] = {{VRAM_ALIVE_FORWARD, VRAM_PHASE_FORWARD}, {VRAM_ALIVE_LOSS, VRAM_PHASE_LOSS}, {VRAM_ALIVE_BACKWARD, VRAM_PHASE_BACKWARD}};
 
 /* One entry for the phases in which as many are alive */
-static void add_item(const item *it, vram_role role, int whens, const vram_when when[], vram_report *report)
+static void add_like(const like *l, vram_role role, int whens, const vram_when when[], vram_report *report)
 {
     bool done[MOMENTS] = {false};
     for (int i = 0; i < whens; i++) {
         unsigned phases = 0;
-        double count = it->count[when[i].alive];
+        double count = l->count[when[i].alive];
         if (done[i] || count <= 0) continue;
         for (int j = i; j < whens; j++)
-            if (it->count[when[j].alive] == count) { phases |= VRAM_BIT(when[j].phase); done[j] = true; }
-        vram_entry *e = vram_add(report, role, (vram_component)it->component, (vram_what)it->what, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, phases);
+            if (l->count[when[j].alive] == count) { phases |= VRAM_BIT(when[j].phase); done[j] = true; }
+        vram_entry *e = vram_add(report, role, (vram_component)l->component, (vram_what)l->what, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, phases);
         if (count > 1) vram_times(e, VRAM_SYMBOL_COPIES, count);
-        for (int k = 0; k < it->shape.factors; k++)
-            if (it->shape.factor[k].value != 1 || it->shape.factors == 1) vram_times(e, it->shape.factor[k].symbol, it->shape.factor[k].value);
-        if (it->shape.factor[0].symbol != VRAM_SYMBOL_BYTES) vram_times(e, VRAM_SYMBOL_BYTES_PER_ELEMENT, it->width);
+        for (int k = 0; k < l->shape.factors; k++)
+            if (l->shape.factor[k].value != 1 || l->shape.factors == 1) vram_times(e, l->shape.factor[k].symbol, l->shape.factor[k].value);
+        if (l->shape.factor[0].symbol != VRAM_SYMBOL_BYTES) vram_times(e, VRAM_SYMBOL_BYTES_PER_ELEMENT, l->width);
     }
 }
 
-static void add_rounding(const collection *c, vram_role role, int whens, const vram_when when[], vram_report *report)
+static void add_counted(const walker *w, vram_role role, int whens, const vram_when when[], vram_report *report)
 {
-    for (int k = 0; k < whens; k++) {
-        double bytes = 0;
-        for (int i = 0; i < c->items; i++) bytes += c->item[i].count[when[k].alive] * (vram_block_bytes(c->item[i].bytes) - c->item[i].bytes);
-        if (bytes > 0)
-            vram_times(vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_EXACT, VRAM_SOURCE_PYTORCH_ALLOCATOR, VRAM_BIT(when[k].phase)), VRAM_SYMBOL_BYTES, bytes);
+    double rounding[MOMENTS] = {0};
+    for (int i = 0; i < w->counted; i++) {
+        const like *l = &w->like[w->order[i]];
+        add_like(l, role, whens, when, report);
+        for (int k = 0; k < whens; k++) rounding[k] += l->count[when[k].alive] * (vram_block_bytes(l->bytes) - l->bytes);
     }
+    for (int k = 0; k < whens; k++)
+        if (rounding[k] > 0)
+            vram_times(vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_EXACT, VRAM_SOURCE_PYTORCH_ALLOCATOR, VRAM_BIT(when[k].phase)), VRAM_SYMBOL_BYTES, rounding[k]);
 }
 
 static void add_mask(const vram_pass *pass, const summit *s, vram_role role, int whens, const vram_when when[], vram_report *report)
@@ -493,67 +555,68 @@ typedef struct {
     summit summit;
 } walk;
 
+static void start_walk(walker *w, const vram_pass *pass, const vram_sharding *g, bool gradients_stand)
+{
+    w->pass = pass;
+    w->sharding = g;
+    w->accumulate = g == NULL || g->gradients == VRAM_GRADIENTS_STAND ? gradients_stand : g->gradients == VRAM_GRADIENTS_PASS;
+    w->gradients_stand = gradients_stand && (g == NULL || (g->gradients == VRAM_GRADIENTS_STAND && g->s->parallel.engine != VRAM_PARALLEL_ENGINE_DEEPSPEED));
+    w->spares = pass->scenario->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE;
+    w->offloads = offloads(pass);
+    w->likes = w->tensors = w->bits = w->counted = 0;
+    w->shapes = NONE;
+    memset(w->gradient_elements, 0, sizeof w->gradient_elements);
+}
+
 static void walk_all(walk *k, const vram_pass *pass, const vram_replay *replay)
 {
     const vram_sharding *g = replay->sharding;
-    walker *w = &k->w;
     k->summit = (summit){.place = {EMBEDDING, HEAD, HEAD, HEAD, HEAD, EMBEDDING}, .moment = {VRAM_MOMENT_FORWARD, VRAM_MOMENT_LOSS, VRAM_MOMENT_BACKWARD}, .bytes = {-1, -1, -1}};
     k->summit.mask = vram_block_mask(pass, k->summit.mask_factor);
     memset(k->used, 0, sizeof k->used);
-    w->pass = pass;
-    w->sharding = g;
-    w->accumulate = g == NULL || g->gradients == VRAM_GRADIENTS_STAND ? replay->gradients_stand : g->gradients == VRAM_GRADIENTS_PASS;
-    w->spares = pass->scenario->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE;
-    w->offloads = offloads(pass);
+    start_walk(&k->w, pass, g, replay->gradients_stand);
     for (int64_t i = 0; i < pass->stage.layers; i++) {
         int variant = variant_of(pass, i);
-        if (!k->used[variant]) run_piece(w, variant, &k->layer[variant]);
+        if (!k->used[variant]) run_piece(&k->w, variant, &k->layer[variant]);
         k->used[variant] = true;
     }
-    run_piece(w, EMBEDDING, &k->embedding);
-    run_piece(w, HEAD, &k->head);
+    run_piece(&k->w, EMBEDDING, &k->embedding);
+    run_piece(&k->w, HEAD, &k->head);
     climb_forward(pass, g, k->layer, &k->embedding, &k->head, &k->summit);
     climb_backward(pass, g, k->layer, &k->embedding, &k->head, &k->summit);
 }
 
-/* ------------------------------------------------------------------------------------------------------------- the curve -- */
-
-static double part(const walker *w, const uint64_t set[], vram_component component)
+/* Calls for the head, the embedding and each layer that there is */
+static piece *piece_of(walk *k, int variant)
 {
-    double bytes = 0;
-    for (vram_cell c = 0; c < w->tape.cells; c++)
-        if (vram_run_in(set, c) && w->tape.cell[c].component == component) bytes += w->tape.cell[c].block;
-    return bytes;
+    return variant == HEAD ? &k->head : variant == EMBEDDING ? &k->embedding : k->used[variant] ? &k->layer[variant] : NULL;
 }
+
+/* ------------------------------------------------------------------------------------------------------------- the curve -- */
 
 /* The same piece, but of its tensors only those of one component */
 static void project(const walker *w, vram_component component, piece *p)
 {
-    const piece_sets *s = &w->sets;
-    for (int i = 0; i < PEAKS; i++) p->rise[i] = part(w, s->top[i], component);
-    if (p->rise_left >= 0) p->rise_left = part(w, s->top_left, component);
-    p->held = part(w, s->held, component);
-    p->kept = part(w, s->kept, component);
-    p->kept_later = part(w, s->kept_later, component);
-    p->gradients = part(w, s->gradients, component);
-    p->start = part(w, s->start, component);
-    p->after = part(w, s->after, component);
-    if (component != VRAM_COMPONENT_ACTIVATIONS) p->input = 0;
+    for (int set = 0; set < SETS; set++) {
+        p->bytes[set] = 0;
+        for (int word = 0; word < p->words; word++)
+            for (uint64_t bits = w->bit[p->bits + set * p->words + word]; bits; bits &= bits - 1) {
+                const like *l = &w->like[w->tensor[p->tensors + word * 64 + lowest(bits)]];
+                if (l->component == component) p->bytes[set] += vram_block_bytes(l->bytes);
+            }
+    }
 }
 
 /* The climb once more for every component, its instants written down: what they add up to is the climb of the whole. */
 void vram_replay_curve(const vram_pass *pass, const vram_replay *replay, vram_timeline *curve)
 {
     walk k;
+    piece *p;
     walk_all(&k, pass, replay);
     double mask = k.summit.mask;
     for (int c = 0; c < VRAM_COMPONENT_COUNT; c++) {
-        for (int variant = HEAD; variant < VARIANTS * pass->model->kinds; variant++) {
-            piece *p = variant == HEAD ? &k.head : variant == EMBEDDING ? &k.embedding : &k.layer[variant];
-            if (variant >= 0 && !k.used[variant]) continue;
-            run_piece(&k.w, variant, p);
-            project(&k.w, (vram_component)c, p);
-        }
+        for (int variant = HEAD; variant < VARIANTS * pass->model->kinds; variant++)
+            if ((p = piece_of(&k, variant)) != NULL) project(&k.w, (vram_component)c, p);
         summit s = {.bytes = {-1, -1, -1}, .mask = c == VRAM_COMPONENT_ACTIVATIONS ? mask : 0, .curve = curve, .component = (vram_component)c};
         climb_forward(pass, replay->sharding, k.layer, &k.embedding, &k.head, &s);
         climb_backward(pass, replay->sharding, k.layer, &k.embedding, &k.head, &s);
@@ -566,31 +629,28 @@ void vram_replay_bytes(const vram_pass *pass, const vram_replay *replay, double 
     walk k;
     walk_all(&k, pass, replay);
     for (int i = 0; i < PEAKS; i++) bytes[i] = k.summit.bytes[i];
-    bytes[HELD] = k.head.held + k.embedding.kept_later;
-    bytes[LATER] = k.head.start + k.embedding.kept_later;
-    bytes[DONE] = k.head.gradients + k.embedding.gradients;
+    bytes[HELD] = k.head.bytes[BEGUN] + k.embedding.bytes[KEPT_LATER];
+    bytes[LATER] = k.head.bytes[START] + k.embedding.bytes[KEPT_LATER];
+    bytes[DONE] = k.head.bytes[GRADIENTS] + k.embedding.bytes[GRADIENTS];
     for (int64_t i = 0; i < pass->stage.layers; i++) {
         const piece *p = &k.layer[variant_of(pass, i)];
-        bytes[HELD] += k.head.held_left ? p->kept_later : p->kept;
-        bytes[LATER] += p->kept_later;
-        bytes[DONE] += p->gradients;
+        bytes[HELD] += p->bytes[k.head.left ? KEPT_LATER : KEPT];
+        bytes[LATER] += p->bytes[KEPT_LATER];
+        bytes[DONE] += p->bytes[GRADIENTS];
     }
 }
 
 void vram_replay_when(const vram_pass *pass, vram_role role, vram_replay *replay, int whens, const vram_when when[], vram_report *report)
 {
     walk k;
-    const vram_sharding *g = replay->sharding;
-    bool stand = replay->gradients_stand && (g == NULL || (g->gradients == VRAM_GRADIENTS_STAND && g->s->parallel.engine != VRAM_PARALLEL_ENGINE_DEEPSPEED));
-    collection c = {.items = 0, .gradients_stand = stand};
+    const piece *p;
     unsigned phases = 0;
     walk_all(&k, pass, replay);
     for (int variant = HEAD; variant < VARIANTS * pass->model->kinds; variant++)
-        if (variant < 0 || k.used[variant]) collect_variant(&k.w, &k.summit, variant, &c);
-    for (int i = 0; i < c.items; i++) add_item(&c.item[i], role, whens, when, report);
-    add_rounding(&c, role, whens, when, report);
+        if ((p = piece_of(&k, variant)) != NULL) collect_variant(&k.w, &k.summit, variant, p);
+    add_counted(&k.w, role, whens, when, report);
     for (int i = 0; i < whens; i++)
-        if (when[i].phase == VRAM_PHASE_BACKWARD) replay->gradient_elements = c.gradient_elements[when[i].alive];
+        if (when[i].phase == VRAM_PHASE_BACKWARD) replay->gradient_elements = k.w.gradient_elements[when[i].alive];
     if (replay->sharding != NULL) add_sharding(replay->sharding, &k.summit, role, report);
     note_logits(pass, replay);
     add_mask(pass, &k.summit, role, whens, when, report);
@@ -610,42 +670,42 @@ void vram_replay_logits(const vram_replay *replay, vram_role role, unsigned phas
  * its layers run. */
 double vram_replay_forward(const vram_pass *pass, vram_role role, vram_phase phase, vram_report *report)
 {
-    walker w = {.pass = pass};
-    piece p, layer[MAX_VARIANTS], embedding;
-    bool used[MAX_VARIANTS] = {false};
-    collection c = {.items = 0};
-    int best = EMBEDDING, moment = FORWARD;
+    walk k;
+    walker *w = &k.w;
+    const piece *p;
+    int best = EMBEDDING;
+    set_of set = RISE + FORWARD;
     double top, kept = 0;
     const vram_when when = {VRAM_ALIVE_FORWARD, phase};
-    run_piece(&w, EMBEDDING, &embedding);
-    top = embedding.rise[FORWARD];
+    start_walk(w, pass, NULL, false);
+    w->spares = w->offloads = false;
+    memset(k.used, 0, sizeof k.used);
+    run_piece(w, EMBEDDING, &k.embedding);
+    top = k.embedding.bytes[RISE + FORWARD];
     for (int64_t i = 0; i < pass->model->layers; i++) {
         int variant = VARIANTS * pass->model->layer_kind[i];
-        if (!used[variant]) run_piece(&w, variant, &layer[variant]);
-        used[variant] = true;
-        double rise = kept + embedding.rise[FORWARD] + layer[variant].rise[FORWARD];
+        if (!k.used[variant]) run_piece(w, variant, &k.layer[variant]);
+        k.used[variant] = true;
+        double rise = kept + k.embedding.bytes[RISE + FORWARD] + k.layer[variant].bytes[RISE + FORWARD];
         if (rise > top) { top = rise; best = (int)i; }
-        kept += layer[variant].kept;
+        kept += k.layer[variant].bytes[KEPT];
     }
     if (pass->scored > 0) {
-        run_piece(&w, HEAD, &p);
+        run_piece(w, HEAD, &k.head);
         for (int i = FORWARD; i <= LOSS; i++)
-            if (kept + p.rise[i] > top) { top = kept + p.rise[i]; best = HEAD; moment = i; }
-        if (p.rise_left > top) { top = p.rise_left; best = HEAD; moment = HELD; }
+            if (kept + k.head.bytes[RISE + i] > top) { top = kept + k.head.bytes[RISE + i]; best = HEAD; set = RISE + i; }
+        if (k.head.leaves && k.head.bytes[RISE_LEFT] > top) { top = k.head.bytes[RISE_LEFT]; best = HEAD; set = RISE_LEFT; }
     }
     if (report == NULL) return top;
-    for (int variant = HEAD; variant < MAX_VARIANTS; variant++) {
+    for (int variant = best == HEAD ? HEAD : EMBEDDING; variant < VARIANTS * pass->model->kinds; variant++) {
         bool here = variant < 0 ? best == variant : best >= 0 && VARIANTS * pass->model->layer_kind[best] == variant;
         double before = 0;
-        if (variant >= 0 && !used[variant]) continue;
-        if (variant == HEAD && best != HEAD) continue;
-        for (int64_t i = 0; variant >= 0 && moment != HELD && i < (best == HEAD ? pass->model->layers : best); i++) before += VARIANTS * pass->model->layer_kind[i] == variant;
-        run_piece(&w, variant, &p);
-        collect(&c, &w.tape, w.sets.kept, FORWARD, before);
-        if (here || (variant == EMBEDDING && best >= 0)) collect(&c, &w.tape, moment == HELD ? w.sets.top_left : w.sets.top[moment], FORWARD, 1);
+        if ((p = piece_of(&k, variant)) == NULL) continue;
+        for (int64_t i = 0; variant >= 0 && set != RISE_LEFT && i < (best == HEAD ? pass->model->layers : best); i++) before += VARIANTS * pass->model->layer_kind[i] == variant;
+        collect(w, p, KEPT, FORWARD, before);
+        if (here || (variant == EMBEDDING && best >= 0)) collect(w, p, set, FORWARD, 1);
     }
-    for (int i = 0; i < c.items; i++) add_item(&c.item[i], role, 1, &when, report);
-    add_rounding(&c, role, 1, &when, report);
+    add_counted(w, role, 1, &when, report);
     vram_block_shared(pass, role, VRAM_BIT(phase), report);
     return top;
 }

@@ -14,15 +14,26 @@ bool vram_run_in(const uint64_t words[], vram_cell c) { return words[c / 64] >> 
 
 static double rounded(const vram_tape *t, vram_cell c) { return t->cell[c].block; }
 
+/* While the peak rises, what stands is what stands at it: noted when the first goes. */
+static void leave_peak(vram_run *r)
+{
+    if (r->rising) memcpy(r->top, r->live, sizeof r->top);
+    r->rising = false;
+}
+
+const uint64_t *vram_run_top(const vram_run *r) { return r->rising ? r->live : r->top; }
+
 static void alloc(const vram_tape *t, vram_run *r, vram_cell c)
 {
     r->holders[c] = 1;
     if (t->cell[c].outside) return;
+    double now = r->now + rounded(t, c);
+    if (now > r->peak) {
+        r->peak = now;
+        r->rising = true;
+    } else leave_peak(r);
+    r->now = now;
     set(r->live, c);
-    r->now += rounded(t, c);
-    if (r->now <= r->peak) return;
-    r->peak = r->now;
-    memcpy(r->top, r->live, sizeof r->top);
 }
 
 void vram_run_release(const vram_tape *t, vram_run *r, vram_cell c)
@@ -30,6 +41,7 @@ void vram_run_release(const vram_tape *t, vram_run *r, vram_cell c)
     if (--r->holders[c] > 0 || t->cell[c].outside) return;
     r->holders[c] = 0;
     if (!vram_run_in(r->live, c)) return;
+    leave_peak(r);
     unset(r->live, c);
     r->now -= rounded(t, c);
 }
@@ -43,7 +55,7 @@ void vram_run_hold(const vram_tape *t, vram_run *r, vram_cell c)
 void vram_run_rest(vram_run *r)
 {
     r->peak = r->now;
-    memcpy(r->top, r->live, sizeof r->top);
+    r->rising = true;
 }
 
 /* Cells listed by the op after which their names let go. Cells of backward and views are no names. */
@@ -67,10 +79,10 @@ void vram_run_clear(const vram_tape *t, vram_run *r, bool accumulate)
     r->products = r->flights = r->numbers = r->backs = 0;
     memset(r->spared, 0, sizeof r->spared);
     memset(r->live, 0, sizeof r->live);
-    memset(r->top, 0, sizeof r->top);
-    memset(r->holders, 0, sizeof r->holders[0] * VRAM_TAPE_CELLS);
-    memset(r->gradient, -1, sizeof r->gradient[0] * VRAM_TAPE_CELLS);
-    memset(r->view, 0, sizeof r->view[0] * VRAM_TAPE_CELLS);
+    r->rising = true;
+    memset(r->holders, 0, sizeof r->holders[0] * (size_t)t->cells);
+    memset(r->gradient, -1, sizeof r->gradient[0] * (size_t)t->cells);
+    memset(r->view, 0, sizeof r->view[0] * (size_t)t->cells);
     list_deaths(t, r);
     if (t->input >= 0) alloc(t, r, t->input);
 }
@@ -198,12 +210,15 @@ void vram_run_recompute(const vram_tape *t, vram_run *r)
 
 static bool sole(const vram_run *r, vram_cell g) { return r->holders[g] == 1 && !r->view[g]; }
 
-static vram_cell more_cells(vram_tape *t, vram_cell like)
+static vram_cell more_cells(vram_tape *t, vram_run *r, vram_cell like)
 {
     vram_cell c = (vram_cell)(t->cells < VRAM_TAPE_CELLS - 1 ? t->cells++ : VRAM_TAPE_CELLS - 1);
     t->cell[c] = t->cell[like];
     t->cell[c].base = c;
     t->cell[c].outside = t->cell[c].cached = false;
+    r->holders[c] = 0;
+    r->gradient[c] = VRAM_NO_CELL;
+    r->view[c] = false;
     return c;
 }
 
@@ -212,8 +227,7 @@ static vram_cell add_gradients(vram_tape *t, vram_run *r, vram_cell old, vram_ce
 {
     if (sole(r, old)) { vram_run_release(t, r, more); return old; }
     if (sole(r, more)) { vram_run_release(t, r, old); return more; }
-    vram_cell sum = more_cells(t, more);
-    r->view[sum] = false;
+    vram_cell sum = more_cells(t, r, more);
     alloc(t, r, sum);
     vram_run_release(t, r, old);
     vram_run_release(t, r, more);
@@ -223,7 +237,7 @@ static vram_cell add_gradients(vram_tape *t, vram_run *r, vram_cell old, vram_ce
 /* A tensor of the optimizer's, as large as a gradient; its place in the list is free again unless it stood at the peak. */
 static vram_cell make_temporary(vram_tape *t, vram_run *r, vram_cell like, int width)
 {
-    vram_cell c = more_cells(t, like);
+    vram_cell c = more_cells(t, r, like);
     double bytes = t->shape[t->cell[like].shape].elements * width;
     t->cell[c].bytes = bytes;
     t->cell[c].block = vram_block_bytes(bytes);
@@ -237,7 +251,7 @@ static vram_cell make_temporary(vram_tape *t, vram_run *r, vram_cell like, int w
 static void drop_temporary(vram_tape *t, vram_run *r, vram_cell c)
 {
     vram_run_release(t, r, c);
-    if (c == t->cells - 1 && !vram_run_in(r->top, c)) t->cells--;
+    if (c == t->cells - 1 && !vram_run_in(vram_run_top(r), c)) t->cells--;
 }
 
 /* LOMO: gradient and parameter in fp32, the gradient itself gone before the second is made. Source: OpenLMLab/LOMO, lomo_optim/lomo.py (fuse_update) */
@@ -290,7 +304,7 @@ static int bring_back(vram_tape *t, vram_run *r, const vram_tape_op *op, vram_ce
             fresh[n++] = op->saved[i];
             continue;
         }
-        fresh[n] = vram_run_in(r->live, op->saved[i]) ? more_cells(t, op->saved[i]) : op->saved[i];
+        fresh[n] = vram_run_in(r->live, op->saved[i]) ? more_cells(t, r, op->saved[i]) : op->saved[i];
         alloc(t, r, fresh[n++]);
     }
     return n;
@@ -353,9 +367,8 @@ static bool reached(const vram_run *r, const vram_tape_op *op)
 
 vram_cell vram_run_arrive(vram_tape *t, vram_run *r)
 {
-    vram_cell g = more_cells(t, t->output);
+    vram_cell g = more_cells(t, r, t->output);
     t->cell[g].what = VRAM_WHAT_ACTIVATION_GRADIENT;
-    r->view[g] = false;
     alloc(t, r, g);
     r->gradient[t->output] = g;
     return g;
@@ -364,7 +377,7 @@ vram_cell vram_run_arrive(vram_tape *t, vram_run *r)
 /* The head's is a transposed view, and is not added into, unless autocast has copied it. */
 void vram_run_await(vram_tape *t, vram_run *r, vram_cell weight, bool sole_holder)
 {
-    vram_cell g = more_cells(t, weight);
+    vram_cell g = more_cells(t, r, weight);
     t->cell[g].outside = true;
     r->holders[g] = sole_holder || (t->autocast && t->cell[weight].width == 4) ? 1 : 2;
     r->gradient[weight] = g;

@@ -182,7 +182,8 @@ void vram_op_log_probabilities(vram_tape *t, vram_cell logits, vram_size row, vr
 
 typedef struct {
     double now, peak;                 /* bytes alive, each storage rounded up to 512 */
-    uint64_t live[VRAM_TAPE_WORDS], top[VRAM_TAPE_WORDS]; /* cells alive now, and at the peak */
+    uint64_t live[VRAM_TAPE_WORDS], top[VRAM_TAPE_WORDS]; /* cells alive now, and at the peak, unless .. */
+    bool rising;                      /* .. that is now */
     short holders[VRAM_TAPE_CELLS];   /* of a storage: names and saves; of a gradient: places where it waits */
     vram_cell gradient[VRAM_TAPE_CELLS]; /* of a cell, so far */
     bool view[VRAM_TAPE_CELLS];       /* a gradient that is a view */
@@ -215,6 +216,7 @@ void vram_run_keep_spared(const vram_tape *t, vram_run *r, const uint64_t spared
 void vram_run_use_waiting(vram_tape *t, vram_run *r);
 int vram_run_last_saving(const vram_tape *t);            /* the last op that saves anything: its backward asks for the recomputation */
 void vram_run_recompute(const vram_tape *t, vram_run *r); /* a checkpointed piece's second forward, which stops at its last saved tensor */
+const uint64_t *vram_run_top(const vram_run *r);         /* cells alive at the peak */
 bool vram_run_in(const uint64_t set[], vram_cell c);
 
 #endif
