@@ -79,6 +79,7 @@ static const style STYLES[] = {
 static style style_of(const vram_model *m)
 {
     for (size_t i = 0; i < sizeof STYLES / sizeof STYLES[0]; i++) {
+        if (STYLES[i].type[0] != m->model_type[0]) continue;
         size_t n = strlen(STYLES[i].type);
         if (strncmp(STYLES[i].type, m->model_type, n) == 0 && (m->model_type[n] == '\0' || strcmp(m->model_type + n, "_text") == 0)) return STYLES[i];
     }

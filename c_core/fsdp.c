@@ -19,18 +19,23 @@
 
 typedef vram_sharding_list list;
 
-/* Layers of a kind among from .. to - 1 */
-static double of_kind(const vram_sharding *g, int kind, int64_t from, int64_t to)
+/* So many bytes a number for each kind of layer among from .. to - 1: one row a kind */
+typedef double unit_part(const vram_sharding_unit *unit);
+static double bytes_of(const vram_sharding_unit *u) { return u->bytes; }
+static double trained_of(const vram_sharding_unit *u) { return u->trained; }
+static double shard_of(const vram_sharding_unit *u) { return u->trained_shard; }
+
+static void by_kind(const vram_sharding *g, vram_component component, vram_what what, int64_t from, int64_t to, unit_part *part, double width, list *l)
 {
-    double n = 0;
-    for (int64_t i = from; i < to; i++) n += g->m->layer_kind[i] == kind;
-    return n;
+    double layers[VRAM_MAX_KINDS] = {0};
+    for (int64_t i = from; i < to; i++) layers[g->m->layer_kind[i]]++;
+    for (int k = 0; k < g->m->kinds; k++) vram_sharding_add(l, component, what, layers[k], part(&g->layer[k]), width);
 }
 
-/* Parameters of the layers from .. to - 1, gathered: one row for each kind */
+/* Parameters of the layers from .. to - 1, gathered */
 static void gathered(const vram_sharding *g, int64_t from, int64_t to, list *l)
 {
-    for (int k = 0; k < g->m->kinds; k++) vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_GATHERED_WEIGHTS, of_kind(g, k, from, to), g->layer[k].bytes, 1);
+    by_kind(g, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_GATHERED_WEIGHTS, from, to, bytes_of, 1, l);
 }
 
 static void gathered_root(const vram_sharding *g, list *l) { vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_GATHERED_WEIGHTS, 1, g->root.bytes, 1); }
@@ -43,7 +48,7 @@ static bool in_host_memory(const vram_sharding *g) { return g->s->parallel.offlo
 static void reduced(const vram_sharding *g, int64_t from, list *l)
 {
     if (in_host_memory(g)) return;
-    for (int k = 0; k < g->m->kinds; k++) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, of_kind(g, k, from, g->layers), g->layer[k].trained_shard, g->gradient_width);
+    by_kind(g, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, from, g->layers, shard_of, g->gradient_width, l);
 }
 
 static void scatter(const vram_sharding *g, const vram_sharding_unit *u, list *l)
@@ -93,7 +98,7 @@ static void fsdp2_backward(const vram_sharding *g, int place, bool over, list *l
 /* Whole gradients of the layers from .. to the last, as they are summed up over micro-batches */
 static void summed(const vram_sharding *g, int64_t from, list *l)
 {
-    for (int k = 0; k < g->m->kinds; k++) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, of_kind(g, k, from, g->layers), g->layer[k].trained, g->gradient_width);
+    by_kind(g, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, from, g->layers, trained_of, g->gradient_width, l);
     if (from == 0) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, 1, g->root.trained, g->gradient_width);
 }
 

@@ -83,12 +83,12 @@ vram_stage vram_stage_of(const vram_scenario *s, const vram_model *m)
     return (vram_stage){whole.layers, is_first ? first : last, is_first, !is_first};
 }
 
-/* Is the row on the stage? A tied head is the embedding's copy. */
-static bool on_stage(const vram_stage *stage, const vram_model *m, const vram_tensor *t)
+/* Is the row, of none of the layers, on the stage? A tied head is the embedding's copy. */
+static bool on_stage(const vram_scenario *s, const vram_model *m, const vram_tensor *t)
 {
-    if (t->kind >= 0 || (stage->embedding && stage->head)) return true;
+    vram_stage stage = vram_stage_of(s, m);
     bool table = t->part == VRAM_PART_EMBEDDING && t->shard == VRAM_SHARD_VOCABULARY;
-    return t->part == VRAM_PART_EMBEDDING ? stage->embedding || (m->tied && table) : stage->head;
+    return t->part == VRAM_PART_EMBEDDING ? stage.embedding || (m->tied && table) : stage.head;
 }
 
 vram_tensor vram_rank_tensor(const vram_scenario *s, const vram_model *model, const vram_tensor *t)
@@ -112,9 +112,8 @@ vram_tensor vram_rank_tensor(const vram_scenario *s, const vram_model *model, co
     }
     case VRAM_SHARD_NONE: break;
     }
-    vram_stage stage = vram_stage_of(s, model);
     if (t->kind >= 0) mine.layers = (int64_t)share((double)t->layers, (double)s->parallel.pipeline);
-    else if (!on_stage(&stage, model, t)) mine.layers = 0;
+    else if (!on_stage(s, model, t)) mine.layers = 0;
     mine.copies = (int64_t)copies;
     mine.rows = (int64_t)rows;
     mine.columns = (int64_t)columns;

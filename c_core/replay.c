@@ -51,6 +51,7 @@ typedef struct {
     const vram_sharding *sharding; /* NULL: none */
     bool accumulate, spares, offloads;
     bool gradients_stand;      /* new ones are added to them */
+    short variant[VRAM_MAX_LAYERS]; /* of each layer */
     vram_tape tape;
     vram_run run;
     uint64_t set[SETS][VRAM_TAPE_WORDS]; /* of the piece at hand */
@@ -123,7 +124,7 @@ static void run_kept(walker *w, piece *p)
     note_peak(w, p, FORWARD);
     vram_run_land(t, r);
     vram_cell base = t->cell[t->output].base;
-    note_without(w, p, KEPT, t->named && !(variant_of(w->pass, 0) & CHECKPOINTED) ? VRAM_NO_CELL : base);
+    note_without(w, p, KEPT, t->named && !(w->variant[0] & CHECKPOINTED) ? VRAM_NO_CELL : base);
     if (!w->pass->gradients) return;
     vram_run_release(t, r, base);
     vram_run_forget(t, r);
@@ -286,6 +287,16 @@ typedef struct {
     int written;
 } summit;
 
+/* Every piece run once; where each phase is fullest */
+typedef struct {
+    walker w;
+    piece layer[MAX_VARIANTS], embedding, head;
+    bool used[MAX_VARIANTS];
+    summit summit;
+} walk;
+
+static const piece *layer_piece(const walk *k, int64_t layer) { return &k->layer[k->w.variant[layer]]; }
+
 static void write_down(summit *s, int phase, int place, double bytes)
 {
     static const vram_phase phases[PEAKS] = {VRAM_PHASE_FORWARD, VRAM_PHASE_LOSS, VRAM_PHASE_BACKWARD};
@@ -345,19 +356,23 @@ static double held_after(const vram_pass *pass, const summit *s)
 }
 
 /* What the layers keep for the other micro-batches of a pipeline */
-static double others_in_flight(const vram_pass *pass, const piece layer[])
+static double others_in_flight(const walk *k)
 {
+    const vram_pass *pass = k->w.pass;
     double kept = 0;
-    for (int64_t i = 0; i < pass->stage.layers; i++) kept += layer[variant_of(pass, i)].bytes[KEPT_LATER];
+    for (int64_t i = 0; i < pass->stage.layers; i++) kept += layer_piece(k, i)->bytes[KEPT_LATER];
     return kept * (pass->stage.in_flight - 1);
 }
 
-static void climb_forward(const vram_pass *pass, const vram_sharding *g, const piece layer[], const piece *embedding, const piece *head, summit *s)
+static void climb_forward(const walk *k, summit *s)
 {
-    double kept = others_in_flight(pass, layer), later = kept, held = s->mask;
+    const vram_pass *pass = k->w.pass;
+    const vram_sharding *g = k->w.sharding;
+    const piece *embedding = &k->embedding, *head = &k->head;
+    double kept = others_in_flight(k), later = kept, held = s->mask;
     if (pass->stage.embedding) candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, EMBEDDING, kept + embedding->bytes[RISE + FORWARD]);
     for (int64_t i = 0; i < pass->stage.layers; i++) {
-        const piece *p = &layer[variant_of(pass, i)];
+        const piece *p = layer_piece(k, i);
         candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, (int)i, kept + inputs_in_flight(pass, i) * p->bytes[INPUT] + p->bytes[RISE + FORWARD] + held);
         kept += p->bytes[KEPT];
         later += p->bytes[KEPT_LATER];
@@ -379,15 +394,18 @@ static void climb_forward(const vram_pass *pass, const vram_sharding *g, const p
     } else if (s->curve == NULL) candidate(s, NULL, LOSS, VRAM_MOMENT_FORWARD, s->place[FORWARD], s->bytes[FORWARD]); /* that of another stage */
 }
 
-static void climb_backward(const vram_pass *pass, const vram_sharding *g, const piece layer[], const piece *embedding, const piece *head, summit *s)
+static void climb_backward(const walk *k, summit *s)
 {
-    double later = others_in_flight(pass, layer), gradients = pass->stage.head && gradients_stay(g, HEAD) ? head->bytes[GRADIENTS] : 0, held = held_after(pass, s);
+    const vram_pass *pass = k->w.pass;
+    const vram_sharding *g = k->w.sharding;
+    const piece *embedding = &k->embedding, *head = &k->head;
+    double later = others_in_flight(k), gradients = pass->stage.head && gradients_stay(g, HEAD) ? head->bytes[GRADIENTS] : 0, held = held_after(pass, s);
     if (pass->stage.embedding) later += embedding->bytes[KEPT_LATER];
-    for (int64_t i = 0; i < pass->stage.layers; i++) later += layer[variant_of(pass, i)].bytes[KEPT_LATER];
+    for (int64_t i = 0; i < pass->stage.layers; i++) later += layer_piece(k, i)->bytes[KEPT_LATER];
     if (g != NULL && pass->stage.head) candidate(s, g, BACKWARD, VRAM_MOMENT_START, HEAD, later + head->bytes[START] + held);
     if (pass->stage.head) candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, HEAD, later + head->bytes[RISE + BACKWARD] + held);
     for (int64_t i = pass->stage.layers - 1; i >= 0; i--) {
-        const piece *p = &layer[variant_of(pass, i)];
+        const piece *p = layer_piece(k, i);
         later -= p->bytes[KEPT_LATER];
         candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, (int)i, later + gradients + p->bytes[RISE + BACKWARD] + held);
         if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_REDUCE, (int)i, later + gradients + p->bytes[AFTER] + held);
@@ -429,11 +447,11 @@ static void collect(walker *w, const piece *p, int set, int moment, double times
 }
 
 /* Of the layers of a variant: how many stand before a place (in order of forward), how many behind */
-static void count_layers(const vram_pass *pass, int variant, int place, double *before, double *behind)
+static void count_layers(const walker *w, int variant, int place, double *before, double *behind)
 {
     *before = *behind = 0;
-    for (int64_t i = 0; i < pass->stage.layers; i++) {
-        if (variant_of(pass, i) != variant) continue;
+    for (int64_t i = 0; i < w->pass->stage.layers; i++) {
+        if (w->variant[i] != variant) continue;
         bool earlier = place == HEAD || (place != EMBEDDING && i < place);
         if (earlier) ++*before;
         else if (i != place) ++*behind;
@@ -448,17 +466,17 @@ static void collect_variant(walker *w, const summit *s, int variant, const piece
         int place = s->place[moment];
         double before, behind;
         if (variant >= 0) {
-            count_layers(w->pass, variant, EMBEDDING, &before, &behind);
+            count_layers(w, variant, EMBEDDING, &before, &behind);
             collect(w, p, KEPT_LATER, moment, behind * (w->pass->stage.in_flight - 1));
         }
         if (moment < PEAKS && s->moment[moment] == VRAM_MOMENT_EPILOGUE) continue;
-        bool here = moment < PEAKS && (variant < 0 ? place == variant : place >= 0 && variant_of(w->pass, place) == variant);
+        bool here = moment < PEAKS && (variant < 0 ? place == variant : place >= 0 && w->variant[place] == variant);
         bool uncached = moment == BACKWARD || moment == LATER || (moment == LOSS && s->left) || (moment == HELD && s->held_left);
         if (here && variant >= 0 && moment == FORWARD) collect(w, p, INPUT, moment, inputs_in_flight(w->pass, place));
         if (here && moment == LOSS && s->left) collect(w, p, RISE_LEFT, moment, 1);
         else if (here) collect(w, p, s->moment[moment] == VRAM_MOMENT_REDUCE ? AFTER : s->moment[moment] == VRAM_MOMENT_START ? START : RISE + (s->moment[moment] == VRAM_MOMENT_FORWARD ? FORWARD : moment), moment, 1);
         if (variant >= 0) {
-            count_layers(w->pass, variant, place, &before, &behind);
+            count_layers(w, variant, place, &before, &behind);
             collect(w, p, uncached ? KEPT_LATER : KEPT, moment, before);
             if ((moment == BACKWARD || moment == DONE) && layers_stay) collect(w, p, GRADIENTS, moment, behind);
         } else if (variant == HEAD && w->pass->stage.head) {
@@ -547,14 +565,6 @@ static void note_logits(const vram_pass *pass, vram_replay *replay)
     if (pass->head == VRAM_HEAD_LOSS) replay->logits_bytes = bytes; /* of the other there is only the loss */
 }
 
-/* Every piece run once; where each phase is fullest */
-typedef struct {
-    walker w;
-    piece layer[MAX_VARIANTS], embedding, head;
-    bool used[MAX_VARIANTS];
-    summit summit;
-} walk;
-
 static void start_walk(walker *w, const vram_pass *pass, const vram_sharding *g, bool gradients_stand)
 {
     w->pass = pass;
@@ -566,24 +576,24 @@ static void start_walk(walker *w, const vram_pass *pass, const vram_sharding *g,
     w->likes = w->tensors = w->bits = w->counted = 0;
     w->shapes = NONE;
     memset(w->gradient_elements, 0, sizeof w->gradient_elements);
+    for (int64_t i = 0; i < pass->model->layers; i++) w->variant[i] = (short)variant_of(pass, i);
 }
 
 static void walk_all(walk *k, const vram_pass *pass, const vram_replay *replay)
 {
-    const vram_sharding *g = replay->sharding;
     k->summit = (summit){.place = {EMBEDDING, HEAD, HEAD, HEAD, HEAD, EMBEDDING}, .moment = {VRAM_MOMENT_FORWARD, VRAM_MOMENT_LOSS, VRAM_MOMENT_BACKWARD}, .bytes = {-1, -1, -1}};
     k->summit.mask = vram_block_mask(pass, k->summit.mask_factor);
     memset(k->used, 0, sizeof k->used);
-    start_walk(&k->w, pass, g, replay->gradients_stand);
+    start_walk(&k->w, pass, replay->sharding, replay->gradients_stand);
     for (int64_t i = 0; i < pass->stage.layers; i++) {
-        int variant = variant_of(pass, i);
+        int variant = k->w.variant[i];
         if (!k->used[variant]) run_piece(&k->w, variant, &k->layer[variant]);
         k->used[variant] = true;
     }
     run_piece(&k->w, EMBEDDING, &k->embedding);
     run_piece(&k->w, HEAD, &k->head);
-    climb_forward(pass, g, k->layer, &k->embedding, &k->head, &k->summit);
-    climb_backward(pass, g, k->layer, &k->embedding, &k->head, &k->summit);
+    climb_forward(k, &k->summit);
+    climb_backward(k, &k->summit);
 }
 
 /* Calls for the head, the embedding and each layer that there is */
@@ -618,8 +628,8 @@ void vram_replay_curve(const vram_pass *pass, const vram_replay *replay, vram_ti
         for (int variant = HEAD; variant < VARIANTS * pass->model->kinds; variant++)
             if ((p = piece_of(&k, variant)) != NULL) project(&k.w, (vram_component)c, p);
         summit s = {.bytes = {-1, -1, -1}, .mask = c == VRAM_COMPONENT_ACTIVATIONS ? mask : 0, .curve = curve, .component = (vram_component)c};
-        climb_forward(pass, replay->sharding, k.layer, &k.embedding, &k.head, &s);
-        climb_backward(pass, replay->sharding, k.layer, &k.embedding, &k.head, &s);
+        climb_forward(&k, &s);
+        climb_backward(&k, &s);
         curve->points = s.written;
     }
 }
@@ -633,7 +643,7 @@ void vram_replay_bytes(const vram_pass *pass, const vram_replay *replay, double 
     bytes[LATER] = k.head.bytes[START] + k.embedding.bytes[KEPT_LATER];
     bytes[DONE] = k.head.bytes[GRADIENTS] + k.embedding.bytes[GRADIENTS];
     for (int64_t i = 0; i < pass->stage.layers; i++) {
-        const piece *p = &k.layer[variant_of(pass, i)];
+        const piece *p = layer_piece(&k, i);
         bytes[HELD] += p->bytes[k.head.left ? KEPT_LATER : KEPT];
         bytes[LATER] += p->bytes[KEPT_LATER];
         bytes[DONE] += p->bytes[GRADIENTS];

@@ -159,7 +159,8 @@ void vram_sharding_add(vram_sharding_list *list, vram_component component, vram_
 
 vram_sharding_list vram_sharding_items(const vram_sharding *g, vram_moment moment, int place)
 {
-    vram_sharding_list list = {.items = 0};
+    vram_sharding_list list;
+    list.items = 0;
     engine_of(g->s)->items(g, moment, place, &list);
     return list;
 }

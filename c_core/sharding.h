@@ -68,6 +68,8 @@ typedef struct vram_sharding {
     double first_bucket, last_bucket; /* parameters in the first bucket of stage 1; in the last of the others */
     double reduced[VRAM_MAX_LAYERS]; /* parameters in the bucket that is reduced while a layer's backward runs */
     double sub_group;          /* the largest of stage 3, this rank's part */
+    double persistent, persistent_bytes; /* of stage 3, parameters that are never let go */
+    double through[VRAM_MAX_LAYERS]; /* elements of the layers up to one, it included */
 } vram_sharding;
 
 /* False: nothing but arithmetic divides the states (`plain`, one rank without an engine, Megatron). */

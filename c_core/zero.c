@@ -117,31 +117,6 @@ static double first_bucket(const vram_sharding *g, const order *o, double bucket
     return filled;
 }
 
-void vram_zero_own(vram_sharding *g)
-{
-    order o;
-    make_order(g, &o);
-    owner w = {.share = share(g), .limit = setting(g->s->parallel.subgroup_elements, SUB_GROUP)};
-    own(&w, &o.embedding);
-    sub_group(&w, &o.embedding, g->ranks);
-    for (int64_t i = 0; i < g->layers; i++) {
-        own(&w, &o.layer[g->m->layer_kind[i]]);
-        sub_group(&w, &o.layer[g->m->layer_kind[i]], g->ranks);
-    }
-    own(&w, &o.tail);
-    sub_group(&w, &o.tail, g->ranks);
-    filler f = {.offset = w.offset, .share = w.share, .bucket = bucket_of(g), .from = VRAM_PLACE_HEAD, .reduced = g->reduced};
-    fill(&f, &o.tail, VRAM_PLACE_HEAD);
-    for (int64_t i = g->layers - 1; i >= 0; i--) fill(&f, &o.layer[g->m->layer_kind[i]], (int)i);
-    fill(&f, &o.embedding, VRAM_PLACE_EMBEDDING);
-    g->own = w.own;
-    g->own_slice = w.slice;
-    g->own_from = f.from;
-    g->first_bucket = first_bucket(g, &o, f.bucket);
-    g->last_bucket = vram_min(f.filled, f.bucket);
-    g->sub_group = w.largest_group;
-}
-
 /* ------------------------------------------------------------------------------------------------------ stages 1 and 2 -- */
 
 static bool late(const vram_sharding *g) { return g->gradients == VRAM_GRADIENTS_STAND; } /* stage 1 (or 0): reduced when backward is over */
@@ -218,7 +193,7 @@ void vram_zero_items(const vram_sharding *g, vram_moment moment, int place, list
 
 /* ------------------------------------------------------------------------------------------------------------- stage 3 -- */
 
-typedef struct { double limit, sum, bytes; } small;
+typedef struct { double limit, sum, bytes; } small; /* parameters that no rank lets go */
 
 static void count_small(void *context, const vram_sharding_tensor *t)
 {
@@ -228,21 +203,20 @@ static void count_small(void *context, const vram_sharding_tensor *t)
     s->bytes += t->count * t->rows * t->columns * t->width;
 }
 
-static small persistent(const vram_sharding *g)
+static void count_persistent(vram_sharding *g)
 {
     small s = {.limit = setting(g->s->parallel.persistence_elements, PERSISTENT)};
-    small sum;
     vram_sharding_each(g, -1, count_small, &s);
-    sum = s;
+    g->persistent = s.sum;
+    g->persistent_bytes = s.bytes;
     for (int k = 0; k < g->m->kinds; k++) {
         double layers = 0;
         for (int64_t i = 0; i < g->layers; i++) layers += g->m->layer_kind[i] == k;
         s.sum = s.bytes = 0;
         vram_sharding_each(g, k, count_small, &s);
-        sum.sum += layers * s.sum;
-        sum.bytes += layers * s.bytes;
+        g->persistent += layers * s.sum;
+        g->persistent_bytes += layers * s.bytes;
     }
-    return sum;
 }
 
 static void zero3_rest(const vram_sharding *g, list *l)
@@ -250,7 +224,7 @@ static void zero3_rest(const vram_sharding *g, list *l)
     if (g->s->parallel.offload != VRAM_OFFLOAD_OPTIMIZER_WEIGHTS) vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALL_WEIGHTS, 1, vram_sharding_by_expert(g) ? vram_ceil_div(g->shard, 1) : vram_ceil_div(g->elements, g->ranks), g->width);
     if (!offloads(g)) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, 1, share(g), g->gradient_width);
     vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_REDUCE_BUCKET, 1, bucket_of(g), bucket_width(g));
-    if (g->ranks > 1) vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_PERSISTENT_WEIGHTS, 1, persistent(g).bytes, 1);
+    if (g->ranks > 1) vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_PERSISTENT_WEIGHTS, 1, g->persistent_bytes, 1);
 }
 
 static void zero3_step(const vram_sharding *g, list *l)
@@ -266,11 +240,10 @@ static void zero3_step(const vram_sharding *g, list *l)
 /* Elements gathered while a place runs: fetched ahead up to max_live; in backward what is still to be used */
 static double live(const vram_sharding *g, vram_moment moment, int place)
 {
-    double max_live = setting(g->s->parallel.max_live_elements, MAX_LIVE), still = g->elements - persistent(g).sum;
+    double max_live = setting(g->s->parallel.max_live_elements, MAX_LIVE), still = g->elements - g->persistent;
     if (moment == VRAM_MOMENT_EPILOGUE) return 0;
     if (moment >= VRAM_MOMENT_BACKWARD && place != VRAM_PLACE_HEAD) {
-        still = g->embedding;
-        for (int64_t i = 0; i <= place; i++) still += vram_sharding_layer(g, i)->elements;
+        still = g->embedding + (place < 0 ? 0 : g->through[place]);
     }
     double head = place == VRAM_PLACE_HEAD || place == VRAM_PLACE_EMBEDDING ? g->embedding : 0;
     return vram_min(still, vram_max(max_live, head));
@@ -289,4 +262,33 @@ void vram_zero3_items(const vram_sharding *g, vram_moment moment, int place, lis
     vram_sharding_tied(g, moment, place, l);
     double collected = moment == VRAM_MOMENT_EPILOGUE ? g->last_bucket : moment == VRAM_MOMENT_BACKWARD && place >= 0 ? g->reduced[place] : 0;
     if (g->ranks > 1) vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_REDUCE_SCATTER_INPUT, 1, collected, g->trained_width);
+}
+
+/* ------------------------------------------------------------------------------------------- what is counted beforehand -- */
+
+void vram_zero_own(vram_sharding *g)
+{
+    order o;
+    make_order(g, &o);
+    owner w = {.share = share(g), .limit = setting(g->s->parallel.subgroup_elements, SUB_GROUP)};
+    own(&w, &o.embedding);
+    sub_group(&w, &o.embedding, g->ranks);
+    for (int64_t i = 0; i < g->layers; i++) {
+        own(&w, &o.layer[g->m->layer_kind[i]]);
+        sub_group(&w, &o.layer[g->m->layer_kind[i]], g->ranks);
+    }
+    own(&w, &o.tail);
+    sub_group(&w, &o.tail, g->ranks);
+    filler f = {.offset = w.offset, .share = w.share, .bucket = bucket_of(g), .from = VRAM_PLACE_HEAD, .reduced = g->reduced};
+    fill(&f, &o.tail, VRAM_PLACE_HEAD);
+    for (int64_t i = g->layers - 1; i >= 0; i--) fill(&f, &o.layer[g->m->layer_kind[i]], (int)i);
+    fill(&f, &o.embedding, VRAM_PLACE_EMBEDDING);
+    g->own = w.own;
+    g->own_slice = w.slice;
+    g->own_from = f.from;
+    g->first_bucket = first_bucket(g, &o, f.bucket);
+    g->last_bucket = vram_min(f.filled, f.bucket);
+    g->sub_group = w.largest_group;
+    for (int64_t i = 0; i < g->layers; i++) g->through[i] = (i > 0 ? g->through[i - 1] : 0) + vram_sharding_layer(g, i)->elements;
+    count_persistent(g);
 }
