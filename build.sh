@@ -83,7 +83,7 @@ install_tools() {
 apt_quietly() { # silent when it works, everything it said when it does not
     local log status=0
     log=$(mktemp)
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o APT::Sandbox::User=root "$@" </dev/null >"$log" 2>&1 || status=$?
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o APT::Sandbox::User=root -o DPkg::Lock::Timeout=300 "$@" </dev/null >"$log" 2>&1 || status=$?
     [ $status = 0 ] || { cat "$log" >&2; rm -f "$log"; die "apt-get $1 failed"; }
     rm -f "$log"
 }
