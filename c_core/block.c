@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define GEMMA_4 .norm = NORM_GEMMA_4, .scaled_embedding = true, .two_tables = true, .value_norm = true
+#define GEMMA_4 .shares_keys = true, .norm = NORM_GEMMA_4, .scaled_embedding = true, .two_tables = true, .value_norm = true
 static const style STYLES[] = {
     {.type = "gemma", .norm = NORM_GEMMA, .scaled_embedding = true},
     {.type = "gemma2", .no_sdpa = true, .norm = NORM_GEMMA, .scaled_embedding = true, .capped_scores = true},
@@ -680,6 +680,7 @@ static vram_cell attention(const block *b, vram_cell x, vram_cell *weights)
     vram_cell dropped = vram_op_dropout(t, out, b->pass->dropout, VRAM_WHAT_ATTENTION_PROJECTION);
     const vram_cell held[] = {x, turned[0], turned[1], qkv[2]};
     vram_part_hold(b, 4, held);
+    for (int i = 0; i < 2 && b->style.shares_keys && !a->shares_cache; i++) t->shared[i] = i ? qkv[2] : turned[1];
     return dropped;
 }
 
@@ -953,6 +954,18 @@ static vram_cell mlp(const block *b, vram_cell x)
 
 static double or_config(double given, double config) { return given >= 0 ? given : config; }
 
+/* Gemma 3n and 4: each of these layers puts its keys and values into a dict that all layers are given. Source: kv_sharing_modes ("store"),
+ * of models/gemma4/configuration_gemma4.py */
+static void note_sharing(vram_pass *pass)
+{
+    const vram_model *m = pass->model;
+    pass->sharing[0] = pass->sharing[1] = -1;
+    for (int64_t i = 0; i < m->layers && style_of(m).shares_keys; i++) {
+        const vram_attention *a = &m->kind[m->layer_kind[i]].attention;
+        if (!a->shares_cache) pass->sharing[a->window > 0] = i;
+    }
+}
+
 vram_pass vram_pass_of(const vram_scenario *s, const vram_model *model, double batch, double tokens, bool gradients)
 {
     bool lora = s->training.method == VRAM_METHOD_LORA, wide_weights = s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP;
@@ -969,6 +982,7 @@ vram_pass vram_pass_of(const vram_scenario *s, const vram_model *model, double b
     pass.dropout = gradients ? or_config(s->training.dropout, model->resid_dropout) : 0;
     pass.attention_dropout = gradients ? or_config(s->training.dropout, model->attention_dropout) : 0;
     pass.embedding_dropout = gradients ? or_config(s->training.dropout, model->embedding_dropout) : 0;
+    note_sharing(&pass);
     return pass;
 }
 

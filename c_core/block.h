@@ -36,6 +36,7 @@ typedef struct {
     double scored;             /* positions of a sequence whose log-probability is asked for */
     bool reference_follows;    /* the reference's outputs stand beside the policy's when the loss is computed (DPO) */
     vram_tape_update update;   /* of a step inside backward */
+    int64_t sharing[2];        /* the last layers with keys of their own, of those with a window and of those without: kept for later layers (-1: none) */
     bool outputs_held;         /* every layer's output is one of the model's (PPO) */
 } vram_pass;
 

@@ -28,6 +28,7 @@ typedef struct {
     bool wide_logits : 1;      /* in fp32, not for the loss alone */
     bool windows_turn : 1;     /* layers that see everything have no rotary positions, where there are windows */
     bool value_norm : 1;       /* without a weight (Gemma 3n, 4) */
+    bool shares_keys : 1;      /* the last layers with keys of their own keep them for later ones (Gemma 3n, 4) */
     bool altup : 1;            /* several streams, of which a layer works on one (Gemma 3n) */
     bool layer_scalar : 1;     /* a number that a layer's output is multiplied by in place (Gemma 4) */
     bool sub_norms : 1;        /* before attention's and the MLP's last product (BitNet) */

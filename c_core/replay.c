@@ -9,11 +9,11 @@
 #include <string.h>
 
 enum {
-    VARIANTS = 4, MAX_VARIANTS = VARIANTS * VRAM_MAX_KINDS, FORWARD = VRAM_ALIVE_FORWARD, LOSS = VRAM_ALIVE_LOSS, BACKWARD = VRAM_ALIVE_BACKWARD, HELD = VRAM_ALIVE_HELD,
+    VARIANTS = 8, MAX_VARIANTS = VARIANTS * VRAM_MAX_KINDS, FORWARD = VRAM_ALIVE_FORWARD, LOSS = VRAM_ALIVE_LOSS, BACKWARD = VRAM_ALIVE_BACKWARD, HELD = VRAM_ALIVE_HELD,
     LATER = VRAM_ALIVE_LATER, DONE = VRAM_ALIVE_DONE, PEAKS = 3, MOMENTS = VRAM_ALIVE_COUNT
 };
 enum { EMBEDDING = VRAM_PLACE_EMBEDDING, HEAD = VRAM_PLACE_HEAD };
-enum { NO_INPUT_GRADIENT = 1, CHECKPOINTED = 2 }; /* of a variant: see variant_of() */
+enum { NO_INPUT_GRADIENT = 1, CHECKPOINTED = 2, SHARING = 4 }; /* of a variant: see variant_of() */
 
 /* What is asked of a piece: which of its tensors stand then, and their bytes */
 typedef enum {
@@ -73,14 +73,15 @@ static bool recomputes(const vram_scenario *s)
     return s->training.checkpointing == VRAM_CHECKPOINTING_FULL || (s->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE && !vram_is_megatron(s, &s->model));
 }
 
-/* What a layer's run depends on beside its kind: whether its input requires a gradient (not that of the first layer under LoRA), and whether
- * its forward is run again. Of every so many layers the last is, as torchtitan counts them (activation_checkpoint.py, selective_ac_option). */
+/* What a layer's run depends on beside its kind: whether its input requires a gradient (not that of the first layer under LoRA), whether
+ * its forward is run again, and whether others then find its keys. Of every so many layers the last is, as torchtitan counts them (activation_checkpoint.py, selective_ac_option). */
 static int variant_of(const vram_pass *pass, int64_t layer)
 {
     const vram_scenario *s = pass->scenario;
     int64_t every = s->training.checkpointing == VRAM_CHECKPOINTING_FULL && !vram_is_megatron(s, pass->model) ? s->training.checkpointing_interval : 1;
     bool again = recomputes(s) && (layer + 1) % every == 0;
-    return VARIANTS * pass->model->layer_kind[layer] + (layer == 0 && !pass->input_gradient ? NO_INPUT_GRADIENT : 0) + (again ? CHECKPOINTED : 0);
+    bool shares = again && (layer == pass->sharing[0] || layer == pass->sharing[1]);
+    return VARIANTS * pass->model->layer_kind[layer] + (layer == 0 && !pass->input_gradient ? NO_INPUT_GRADIENT : 0) + (again ? CHECKPOINTED : 0) + (shares ? SHARING : 0);
 }
 
 static void note(walker *w, piece *p, set_of set, double bytes, const uint64_t cells[])
@@ -133,11 +134,25 @@ static void run_kept(walker *w, piece *p)
     run_gradients(w, p);
 }
 
+/* Keys and values that others find have a name that outlives the layer's forward. */
+static void swap_last_use(vram_tape *t, short last_use[2])
+{
+    for (int i = 0; i < 2; i++) {
+        if (t->shared[i] < 0) continue;
+        vram_tape_cell *cell = &t->cell[t->cell[t->shared[i]].base];
+        short mine = cell->last_use;
+        cell->last_use = last_use[i];
+        last_use[i] = mine;
+    }
+}
+
 /* Only the input is kept, or sent to host memory until it is wanted; backward runs the forward again. */
-static void run_checkpointed(walker *w, piece *p)
+static void run_checkpointed(walker *w, piece *p, bool shares)
 {
     vram_tape *t = &w->tape;
     vram_run *r = &w->run;
+    short last_use[2] = {-1, -1};
+    if (shares) swap_last_use(t, last_use);
     vram_run_clear(t, r, w->accumulate);
     note_live(w, p, INPUT); /* all that there is yet */
     vram_run_hold(t, r, t->input);
@@ -154,6 +169,7 @@ static void run_checkpointed(walker *w, piece *p)
     note_live(w, p, KEPT_LATER);
     uint64_t spared[VRAM_TAPE_WORDS];
     memcpy(spared, r->spared, sizeof spared);
+    if (shares) swap_last_use(t, last_use);
     vram_run_clear(t, r, w->accumulate);
     vram_run_keep_spared(t, r, spared);
     vram_run_hold(t, r, t->input);
@@ -161,6 +177,7 @@ static void run_checkpointed(walker *w, piece *p)
     int last = vram_run_last_saving(t);
     vram_run_backward(t, r, t->ops - 1, last + 1);
     vram_run_recompute(t, r);
+    if (shares) vram_run_hold_graph(t, r, 2, t->shared); /* of the second forward: nobody goes back through it */
     vram_run_backward(t, r, last, 0);
     vram_run_use_waiting(t, r);
     note_peak(w, p, BACKWARD);
@@ -267,7 +284,7 @@ static void run_piece(walker *w, int variant, piece *p)
     else if (variant == HEAD) vram_block_head(w->pass, &w->tape);
     else vram_block_layer(w->pass, variant / VARIANTS, (variant & NO_INPUT_GRADIENT) == 0, &w->tape);
     if (variant == HEAD) run_head(w, p);
-    else if (variant >= 0 && (variant & CHECKPOINTED)) run_checkpointed(w, p);
+    else if (variant >= 0 && (variant & CHECKPOINTED)) run_checkpointed(w, p, (variant & SHARING) != 0);
     else run_kept(w, p);
     keep_sets(w, p);
 }

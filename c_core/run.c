@@ -201,11 +201,34 @@ void vram_run_recompute(const vram_tape *t, vram_run *r)
     for (int i = last; i < t->ops; i++) /* the names go with the stack */
         for (vram_cell c = r->dying[i]; c >= 0; c = r->next[c])
             if (r->holders[c] > 0 && (c == t->input || !vram_run_in(before, c))) vram_run_release(t, r, c);
+    vram_cell result = t->output >= 0 ? t->cell[t->output].base : VRAM_NO_CELL; /* nobody wants it again */
+    if (result >= 0 && result != t->input && r->holders[result] > 0 && !vram_run_in(before, result)) vram_run_release(t, r, result);
     for (vram_cell c = 0; c < t->cells; c++) /* behind the last that is saved nobody asked for what was spared */
         if (vram_run_in(r->spared, c)) vram_run_release(t, r, c);
     memset(r->spared, 0, sizeof r->spared);
     vram_run_forget(t, r);
     r->recomputed = true;
+}
+
+/* Up the graph from the tensors, as long as something requires a gradient */
+void vram_run_hold_graph(const vram_tape *t, vram_run *r, int cells, const vram_cell cell[])
+{
+    uint64_t above[VRAM_TAPE_WORDS] = {0};
+    for (int i = 0; i < cells; i++) {
+        if (cell[i] < 0) continue;
+        set(above, cell[i]);
+        vram_run_hold(t, r, t->cell[cell[i]].base);
+    }
+    for (int i = t->ops - 1; i >= 0; i--) {
+        const vram_tape_op *op = &t->op[i];
+        bool leads = false;
+        for (int k = 0; k < op->outs; k++) leads |= vram_run_in(above, op->out[k]);
+        if (!leads || !op->grad) continue;
+        for (int k = 0; k < op->ins; k++)
+            if (op->in[k] >= 0 && t->cell[op->in[k]].grad) set(above, op->in[k]);
+        for (int k = 0; k < op->saves; k++)
+            if (r->holders[op->saved[k]] > 0) r->holders[op->saved[k]]++;
+    }
 }
 
 static bool sole(const vram_run *r, vram_cell g) { return r->holders[g] == 1 && !r->view[g]; }

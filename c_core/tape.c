@@ -21,7 +21,7 @@ void vram_tape_clear(vram_tape *t, bool autocast, double workspace)
     t->shapes = t->cells = t->ops = t->steps = 0;
     t->full = t->named = false;
     t->mark = t->leave = -1;
-    t->input = t->output = t->returned = VRAM_NO_CELL;
+    t->input = t->output = t->returned = t->shared[0] = t->shared[1] = VRAM_NO_CELL;
 }
 
 static bool same_factors(const vram_tape_shape *shape, int factors, const vram_factor factor[])

@@ -77,6 +77,7 @@ typedef struct {
     double workspace, biased_workspace; /* of a matrix product (cuBLAS, cuBLASLt) */
     vram_cell input, output;  /* of the piece */
     bool named;               /* the output has a name of the caller's, too: the embeddings while the layers run */
+    vram_cell shared[2];      /* keys and values that the model keeps for later layers, with the graph they hang on; VRAM_NO_CELL: none */
     vram_cell returned;       /* what the caller has of the layer before until this one is over; VRAM_NO_CELL: nothing */
     int mark;                 /* op at which the loss begins; ops: nowhere */
     int leave;                /* op before which autocast is left, and its cache with it; -1: when the pass is over */
@@ -217,6 +218,7 @@ void vram_run_use_waiting(vram_tape *t, vram_run *r);
 int vram_run_last_saving(const vram_tape *t);            /* the last op that saves anything: its backward asks for the recomputation */
 void vram_run_recompute(const vram_tape *t, vram_run *r); /* a checkpointed piece's second forward, which stops at its last saved tensor */
 const uint64_t *vram_run_top(const vram_run *r);         /* cells alive at the peak */
+void vram_run_hold_graph(const vram_tape *t, vram_run *r, int cells, const vram_cell cell[]); /* somebody keeps these tensors: with them all that their graph has saved */
 bool vram_run_in(const uint64_t set[], vram_cell c);
 
 #endif
