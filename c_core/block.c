@@ -13,7 +13,7 @@ static const style STYLES[] = {
     {.type = "vaultgemma", .no_sdpa = true, .norm = NORM_GEMMA, .scaled_embedding = true, .capped_scores = true},
     {.type = "gemma3", .norm = NORM_GEMMA, .scaled_embedding = true, .two_tables = true},
     {.type = "gemma3n", GEMMA_4, .altup = true},
-    {.type = "gemma4", GEMMA_4, .layer_scalar = true},
+    {.type = "gemma4", GEMMA_4, .layer_scalar = true, .normed_router = true},
     {.type = "recurrent_gemma", .norm = NORM_GEMMA, .scaled_embedding = true, .turn = TURN_JOINED},
     {.type = "minimax_m3_vl", .norm = NORM_GEMMA, .turn = TURN_JOINED, .clamped = true},
     {.type = "minimax_m2", .turn = TURN_JOINED},
@@ -447,12 +447,14 @@ static vram_cell repeat_heads(const block *b, vram_cell x, vram_size out, vram_w
     return b->layer->attention.kv_heads == 1 ? vram_op_slice(b->t, x, out, what) : vram_op_repeat(b->t, x, out, what);
 }
 
+enum { FLASH_WIDEST = 256 }; /* of a head */
+
 static vram_cell sdpa(const block *b, vram_cell q, vram_cell k, vram_cell v, bool copied)
 {
     const vram_attention *a = &b->layer->attention;
     vram_tape *t = b->t;
     bool mask = masked(b), narrow = vram_width(t, q) == 2 || t->autocast, even = a->head_dim == a->v_head_dim;
-    if (narrow && !mask && even) {
+    if (narrow && !mask && even && a->head_dim <= FLASH_WIDEST) {
         vram_flash_sizes sizes = attention_sizes(b, 128);
         sizes.copied = copied;
         vram_cell y = vram_op_flash(t, q, k, v, &sizes);
@@ -460,7 +462,7 @@ static vram_cell sdpa(const block *b, vram_cell q, vram_cell k, vram_cell v, boo
     }
     vram_flash_sizes sizes = attention_sizes(b, 32);
     sizes.masked = mask;
-    bool repeat = sizes.grouped && (mask || !even || a->head_dim > 256);
+    bool repeat = sizes.grouped && (mask || !even || a->head_dim > FLASH_WIDEST);
     if (!repeat) return vram_op_efficient(t, q, k, v, &sizes);
     sizes.grouped = false;
     vram_cell keys = repeat_heads(b, k, sizes.dk_heads, VRAM_WHAT_REPEATED_KEYS), values = repeat_heads(b, v, sizes.dv_heads, VRAM_WHAT_REPEATED_VALUES);
@@ -795,6 +797,7 @@ static vram_cell router(const block *b, vram_cell x)
     const vram_ffn *f = &b->layer->ffn;
     vram_tape *t = b->t;
     const char *name = or_else(b->pass->model->names.router, "gate");
+    if (b->style.normed_router) x = vram_op_constant(t, vram_op_mul_weight(t, vector(b, (double)b->pass->model->hidden), rms_norm(b, x, b->rows, 0, false), VRAM_WHAT_NORM_OUTPUT), 0, VRAM_WHAT_NORM_OUTPUT);
     static const char *const wide_routers[] = {"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe", "glm4_moe_lite", "glm_moe_dsa", "dots1", "kimi_k2", "kimi_linear", "longcat_flash", "axk1", "bailing_hybrid",
                                           "exaone_moe", "hunyuan_v1_moe", "hy_v3", "mimo_v2_flash", "nemotron_h", "solar_open", NULL};
     bool wide_router = vram_model_is(b->pass->model, wide_routers) && !(b->pass->four_bit && b->layer->ffn.router_linear); /* a router that is packed knows no fp32 */
@@ -808,6 +811,7 @@ static vram_cell router(const block *b, vram_cell x)
     vram_tape_hold(t, logits);
     static const char *const narrow[] = {"qwen2_moe", "qwen3_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", "olmoe", "flex_olmo", "jamba", "ernie4_5_moe", "gpt_oss", "cohere2_moe", "lfm2_moe", "granitemoe", "granitemoehybrid", "granitemoeshared", "hunyuan_v1_moe", NULL}; /* weights.to(the stream's type) */
     vram_cell share = vram_op_constant(t, top, 0, VRAM_WHAT_ROUTER_WEIGHTS);
+    if (b->style.normed_router) share = vram_op_constant(t, share, 0, VRAM_WHAT_ROUTER_WEIGHTS);
     return vram_model_is(b->pass->model, narrow) ? vram_op_cast(t, share, wide_router ? vram_width(t, logits) : vram_width(t, x), VRAM_WHAT_ROUTER_WEIGHTS) : share;
 }
 
@@ -858,14 +862,14 @@ static bool fused_experts(const block *b)
     return fused_kernels(b) && b->pass->scenario->training.attention != VRAM_ATTENTION_FLASH && vram_model_is(b->pass->model, types);
 }
 
-static vram_cell liger_experts(const block *b, vram_cell x)
+static vram_cell liger_experts(const block *b, vram_cell x, vram_cell routed)
 {
     const vram_ffn *f = &b->layer->ffn;
     vram_tape *t = b->t;
     double h = (double)b->pass->model->hidden, m = (double)f->expert_width;
     vram_factor share = {VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token};
     vram_expert_sizes sizes = {ROWS_BY(b, share.symbol, share.value), ROWS_BY_2(b, share.symbol, share.value, VRAM_SYMBOL_WIDTH, 2 * m), ROWS_BY_2(b, share.symbol, share.value, VRAM_SYMBOL_INTERMEDIATE, m), ROWS_BY_2(b, share.symbol, share.value, VRAM_SYMBOL_HIDDEN, h)};
-    vram_cell weights = router(b, x), factors[4], first = expert_matrix(b, "gate_up_proj", 2 * m, h, factors), second = expert_matrix(b, "down_proj", h, m, factors + 2);
+    vram_cell weights = router(b, routed), factors[4], first = expert_matrix(b, "gate_up_proj", 2 * m, h, factors), second = expert_matrix(b, "down_proj", h, m, factors + 2);
     vram_cell y = vram_op_fused_experts(t, x, first, second, weights, &sizes);
     vram_tape_hold(t, first);
     vram_tape_hold(t, second);
@@ -873,15 +877,15 @@ static vram_cell liger_experts(const block *b, vram_cell x)
     return y;
 }
 
-/* Tokens copied expert by expert, one product for all experts, weighed in fp32, brought back and summed (transformers, integrations/moe.py) */
-static vram_cell experts(const block *b, vram_cell x)
+/* `routed`: what the router reads, x but for Gemma 4. Tokens copied expert by expert, one product for all experts, weighed in fp32, brought back and summed (transformers, integrations/moe.py) */
+static vram_cell experts(const block *b, vram_cell x, vram_cell routed)
 {
     const vram_ffn *f = &b->layer->ffn;
     vram_tape *t = b->t;
     double h = (double)b->pass->model->hidden, k = (double)f->experts_per_token * vram_expert_tokens(b->pass->scenario), m = (double)f->expert_width;
     vram_factor share = {VRAM_SYMBOL_EXPERTS_PER_TOKEN, k};
     vram_size inner = ROWS_BY_2(b, share.symbol, share.value, VRAM_SYMBOL_INTERMEDIATE, m), both_size = ROWS_BY_2(b, share.symbol, share.value, VRAM_SYMBOL_WIDTH, 2 * m), outer = ROWS_BY_2(b, share.symbol, share.value, VRAM_SYMBOL_HIDDEN, h);
-    vram_cell weights = router(b, x), factors[4], bias = VRAM_NO_CELL;
+    vram_cell weights = router(b, routed), factors[4], bias = VRAM_NO_CELL;
     bool biased = b->style.clamped_experts, plain = f->type == VRAM_FFN_PLAIN;
     double wide_inner = plain ? m : 2 * m;
     vram_cell chosen = vram_op_gather(t, x, outer, VRAM_WHAT_EXPERT_INPUTS);
@@ -936,7 +940,7 @@ static vram_cell mlp(const block *b, vram_cell x)
     const vram_names *n = &b->pass->model->names;
     vram_cell y = VRAM_NO_CELL;
     if (f->experts > 0 && b->style.every_expert) return every_expert(b, x);
-    if (f->experts > 0) y = fused_experts(b) ? liger_experts(b, x) : experts(b, x);
+    if (f->experts > 0) y = fused_experts(b) ? liger_experts(b, x, x) : experts(b, x, x);
     else y = dense(b, x, (double)f->width, f->fused_gate_up, or_else(n->gate_up, "gate_up_proj"), or_else(n->down, "down_proj"));
     if (f->experts > 0 && f->shared_width > 0) {
         vram_cell shared = dense(b, x, (double)f->shared_width, f->shared_fused, or_else(n->shared_gate_up, "gate_up_proj"), or_else(n->shared_down, "down_proj"));
@@ -1049,20 +1053,79 @@ static vram_cell as_large(const block *b, vram_cell x, int number)
     return vram_op_mul_rows(t, vram_op_mul_rows(t, y, target, VRAM_WHAT_HIDDEN_STATES), own, VRAM_WHAT_HIDDEN_STATES);
 }
 
-/* The words as the first stream, and projections of them; a table's numbers and a projection's for every layer, which the layers keep */
+/* The tensor of the model's that has no layer of its own */
+static const vram_tensor *single(const block *b, const char *name)
+{
+    const vram_model *m = b->pass->model;
+    for (int i = 0; i < m->tensors; i++)
+        if (m->tensor[i].kind < 0 && strcmp(m->tensor[i].name, name) == 0) return &m->tensor[i];
+    return NULL;
+}
+
+/* Some numbers for every token and layer (Gemma 3n, small Gemma 4), or 0 */
+static vram_size layer_inputs_size(const block *b, double *wide_inputs)
+{
+    const vram_tensor *projection = single(b, "per_layer_model_projection");
+    *wide_inputs = projection != NULL ? (double)projection->rows : 0;
+    return ROWS_BY(b, VRAM_SYMBOL_WIDTH, *wide_inputs);
+}
+
+static bool layer_inputs_trained(const block *b)
+{
+    const vram_pass *p = b->pass;
+    return p->gradients && (!p->lora || p->input_gradient || vram_lora_rank(p->scenario, p->model, single(b, "per_layer_model_projection")) > 0);
+}
+
+/* A table's, and a projection of the words' beside, which the layers keep */
+static void layer_inputs(const block *b, vram_cell words)
+{
+    vram_tape *t = b->t;
+    double wide_inputs, layers = (double)b->pass->model->layers, h = (double)b->pass->model->hidden;
+    vram_size all = layer_inputs_size(b, &wide_inputs), each = ROWS_BY(b, VRAM_SYMBOL_LAYERS, layers);
+    if (wide_inputs <= 0) return;
+    const vram_tensor *rows = single(b, "embed_tokens_per_layer");
+    vram_size places = SIZE_2(b, VRAM_SYMBOL_VOCABULARY, (double)rows->rows, VRAM_SYMBOL_WIDTH, wide_inputs);
+    vram_cell table = vram_tape_parameter(t, places, b->pass->plain_width, b->pass->gradients && !b->pass->lora);
+    vram_cell inputs = vram_op_constant(t, vram_op_embedding(t, table, all, b->pass->plain_width, VRAM_WHAT_HIDDEN_STATES), 0, VRAM_WHAT_HIDDEN_STATES);
+    vram_cell scaled = vram_op_constant(t, linear(b, words, "per_layer_model_projection", wide_inputs, h, all, VRAM_WHAT_HIDDEN_STATES), 0, VRAM_WHAT_HIDDEN_STATES);
+    vram_cell both = vram_op_constant(t, vram_op_add(t, norm_of(b, scaled, each, wide_inputs / layers), inputs, VRAM_WHAT_HIDDEN_STATES), 0, VRAM_WHAT_HIDDEN_STATES);
+    vram_tape_hold(t, inputs);
+    t->cell[both].last_use = -1;
+    if (layer_inputs_trained(b)) t->aside = both;
+}
+
+/* A layer's own, a view: its gradient is as large as all layers' */
+static vram_cell layer_input(const block *b, vram_size narrow)
+{
+    double wide_inputs;
+    vram_size all = layer_inputs_size(b, &wide_inputs);
+    vram_cell inputs = vram_tape_outside(b->t, all, b->pass->plain_width, VRAM_WHAT_HIDDEN_STATES);
+    b->t->cell[inputs].grad = b->t->cell[inputs].summed = layer_inputs_trained(b);
+    return vram_op_slice(b->t, inputs, narrow, VRAM_WHAT_HIDDEN_STATES);
+}
+
+/* Gemma 4, small: x, times its way to a few numbers that are weighed by the layer's inputs and brought back */
+static vram_cell with_layer_input(const block *b, vram_cell x)
+{
+    vram_tape *t = b->t;
+    const vram_tensor *row = row_of(b, "per_layer_input_gate", false, false);
+    if (row == NULL) return x;
+    double p = (double)row->rows, h = (double)b->pass->model->hidden;
+    vram_size narrow = wide(b, VRAM_SYMBOL_WIDTH, p);
+    vram_cell inputs = layer_input(b, narrow), gate = activation(b, linear(b, x, "per_layer_input_gate", p, h, narrow, VRAM_WHAT_GATE));
+    vram_cell y = vram_op_add(t, x, norm(b, linear(b, vram_op_mul(t, gate, inputs, VRAM_WHAT_GATED), "per_layer_projection", h, p, b->hidden, VRAM_WHAT_HIDDEN_STATES)), VRAM_WHAT_HIDDEN_STATES);
+    vram_tape_hold(t, x);
+    return y;
+}
+
+/* The words as the first stream, and projections of them */
 static vram_cell stream_embeddings(const block *b, vram_cell words)
 {
     vram_tape *t = b->t;
     vram_cell list[VRAM_TAPE_INS] = {words};
     int n = (int)vram_min(streams_of(b), VRAM_TAPE_INS);
-    double wide_inputs = rows_of(b, "per_layer_model_projection"), layers = (double)b->pass->model->layers, h = (double)b->pass->model->hidden;
-    vram_size all = ROWS_BY(b, VRAM_SYMBOL_WIDTH, wide_inputs), each = ROWS_BY(b, VRAM_SYMBOL_LAYERS, layers);
-    vram_cell table = vram_tape_outside(t, all, b->pass->plain_width, VRAM_WHAT_HIDDEN_STATES), inputs = vram_op_constant(t, table, 0, VRAM_WHAT_HIDDEN_STATES);
-    vram_cell projected = norm_of(b, linear(b, words, "per_layer_model_projection", wide_inputs, h, all, VRAM_WHAT_HIDDEN_STATES), each, wide_inputs / layers);
-    vram_cell both = vram_op_constant(t, vram_op_add(t, projected, inputs, VRAM_WHAT_HIDDEN_STATES), 0, VRAM_WHAT_HIDDEN_STATES);
     for (int i = 1; i < n; i++) list[i] = as_large(b, words, i - 1);
     vram_cell y = vram_op_join_all(t, n, list, stream_size(b), VRAM_WHAT_HIDDEN_STATES);
-    t->cell[both].last_use = -1;
     for (int i = 0; i < n; i++) name(b, list[i]);
     return y;
 }
@@ -1102,7 +1165,7 @@ static vram_cell altup_layer(const block *b, vram_cell x, vram_cell *weights)
     vram_cell shares = vram_op_shift(t, linear(b, modes, "correction_coefs", n, n, wide(b, VRAM_SYMBOL_WIDTH, n), made), made);
     vram_cell corrected = vram_op_add_in_place(t, vram_op_mul_rows(t, innovation, shares, made), predictions, made);
     vram_cell first = vram_op_mul_weight(t, vector(b, h), vram_op_copy(t, vram_op_slice(t, corrected, b->hidden, made), b->hidden, made), made);
-    vram_cell gate = activation(b, linear(b, first, "per_layer_input_gate", p, h, narrow, VRAM_WHAT_GATE)), inputs = vram_tape_outside(t, narrow, vram_width(t, gate), made);
+    vram_cell gate = activation(b, linear(b, first, "per_layer_input_gate", p, h, narrow, VRAM_WHAT_GATE)), inputs = layer_input(b, narrow);
     vram_cell back = norm(b, linear(b, vram_op_mul(t, gate, inputs, made), "per_layer_projection", h, p, b->hidden, made));
     vram_cell y = vram_op_add_in_place(t, corrected, back, made);
     const vram_cell names[] = {predictions, normed, laurel, attended, gated_sum, both, fed, sum, back};
@@ -1132,6 +1195,7 @@ void vram_block_embedding(const vram_pass *pass, vram_tape *t)
         name(&b, position);
         name(&b, words);
     }
+    layer_inputs(&b, y);
     if (b.style.altup) y = stream_embeddings(&b, words);
     t->named = !t->cell[words].cached;
     keep_leaf(&b, leaf);
@@ -1180,6 +1244,20 @@ static vram_cell token_mixer(const block *b, vram_cell x, vram_cell *weights)
 static vram_cell mixed(const block *b, vram_cell x, vram_cell *weights) { return scatter(b, token_mixer(b, gather(b, x), weights)); }
 static vram_cell fed_forward(const block *b, vram_cell x) { return scatter(b, mlp(b, gather(b, x))); }
 
+/* An MLP and experts on one residual stream, each with its norms, the router with another (Gemma 4's mixture) */
+static vram_cell mlp_beside_experts(const block *b, vram_cell x)
+{
+    const vram_ffn *f = &b->layer->ffn;
+    const vram_names *n = &b->pass->model->names;
+    vram_tape *t = b->t;
+    vram_cell first = norm(b, dense(b, norm(b, x), (double)f->width, f->fused_gate_up, or_else(n->gate_up, "gate_up_proj"), or_else(n->down, "down_proj")));
+    vram_cell second = norm(b, experts(b, norm(b, x), x)), sum = vram_op_add(t, first, second, VRAM_WHAT_MLP_OUTPUT);
+    vram_cell y = norm(b, sum);
+    const vram_cell names[] = {first, second};
+    vram_part_hold(b, 2, names);
+    return y;
+}
+
 /* Norms before, after, or before and after attention and MLP; a layer may be one of the two (Mamba, Nemotron-H) */
 static vram_cell serial_blocks(const block *b, vram_cell x, vram_cell *weights)
 {
@@ -1189,6 +1267,11 @@ static vram_cell serial_blocks(const block *b, vram_cell x, vram_cell *weights)
     vram_cell attended = mixed(b, before ? norm(b, x) : x, weights);
     if (after) attended = norm(b, attended);
     vram_cell middle = residual(b, x, attended);
+    if (b->layer->norms == 7) {
+        vram_cell both = residual(b, middle, mlp_beside_experts(b, middle));
+        vram_tape_hold(b->t, middle);
+        return both;
+    }
     vram_cell fed = fed_forward(b, before ? norm(b, middle) : middle);
     if (after || b->layer->norms == 3) fed = norm(b, fed); /* A.X K1: one more behind the experts */
     vram_cell y = residual(b, middle, fed);
@@ -1215,6 +1298,7 @@ void vram_block_layer(const vram_pass *pass, int kind, bool input_gradient, vram
     vram_cell weights = VRAM_NO_CELL, x = vram_tape_input(t, stream_size(&b), input_gradient || !pass->gradients ? carried_width(pass) : vram_stream_width(pass), VRAM_WHAT_HIDDEN_STATES, input_gradient);
     if (pass->outputs_held) t->cell[x].last_use = -1;
     vram_cell y = b.style.altup ? altup_layer(&b, x, &weights) : b.layer->parallel ? parallel_blocks(&b, x, &weights) : serial_blocks(&b, x, &weights);
+    if (!b.style.altup) y = with_layer_input(&b, y);
     if (b.style.layer_scalar) {
         y = vram_op_slice(t, y, t->cell[y].shape, VRAM_WHAT_HIDDEN_STATES);
         t->op[t->ops - 1].others = 1;
@@ -1287,6 +1371,9 @@ void vram_block_head(const vram_pass *pass, vram_tape *t)
     if (vram_is_megatron(pass->scenario, pass->model)) { vram_megatron_head(pass, t); return; }
     block b;
     begin(pass, t, -1, &b);
+    double wide_inputs;
+    vram_size all = layer_inputs_size(&b, &wide_inputs);
+    if (wide_inputs > 0 && layer_inputs_trained(&b)) vram_op_standing(t, all, pass->plain_width);
     vram_cell given = vram_tape_input(t, stream_size(&b), carried_width(pass), VRAM_WHAT_HIDDEN_STATES, pass->gradients), x = b.style.altup ? mean_stream(&b, given) : given;
     vram_cell last = gather(&b, pass->model->final_norm ? norm(&b, x) : x), weight = head_weight(&b);
     if (b.style.wide_stream) last = vram_op_cast(t, last, pass->plain_width, VRAM_WHAT_HIDDEN_STATES);

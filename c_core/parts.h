@@ -37,6 +37,7 @@ typedef struct {
     bool norm_after_turn : 1;  /* of queries and keys */
     bool positions_apart : 1;  /* of each sequence, though they are the same (OPT) */
     bool embedding_norm : 1;   /* over the embeddings, too */
+    bool normed_router : 1;    /* reads a norm of its own, and scales what it has chosen (Gemma 4) */
     bool every_expert : 1;     /* computes every token, scaled by its share (Llama 4) */
     bool clamped_experts : 1;  /* gate and up interleaved and clamped, with a bias for each expert (gpt-oss) */
     bool clamped : 1;          /* gate and up clamped, of every MLP (MiniMax-M3) */

@@ -105,6 +105,7 @@ static void run_gradients(walker *w, piece *p)
 {
     vram_run *r = &w->run;
     if (w->tape.output >= 0) vram_run_arrive(&w->tape, r);
+    if (w->tape.aside >= 0) vram_run_await(&w->tape, r, w->tape.aside, true);
     if (w->tape.input < 0 && vram_is_tied(w->pass)) vram_run_await(&w->tape, r, w->tape.op[0].in[0], w->pass->head == VRAM_HEAD_TILED || w->pass->head == VRAM_HEAD_CHUNKED || w->pass->head == VRAM_HEAD_FUSED);
     vram_run_backward(&w->tape, r, w->tape.ops - 1, 0);
     if (w->tape.input >= 0) vram_run_use_waiting(&w->tape, r); /* the embedding's gradient is the last: the step uses it */

@@ -305,7 +305,7 @@ static void use(vram_tape *t, vram_run *r, vram_cell g)
 /* `last`: no other op is to give this input a gradient */
 static void deliver(vram_tape *t, vram_run *r, vram_cell input, vram_cell g, bool last)
 {
-    if (input < 0 || !t->cell[input].grad) { vram_run_release(t, r, g); return; }
+    if (input < 0 || !t->cell[input].grad || t->cell[input].summed) { vram_run_release(t, r, g); return; }
     vram_cell sum = r->gradient[input] < 0 ? g : add_gradients(t, r, r->gradient[input], g);
     r->gradient[input] = sum;
     if (!t->cell[input].parameter || !last || !(r->accumulate || t->update.at_once)) return;

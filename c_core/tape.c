@@ -21,7 +21,7 @@ void vram_tape_clear(vram_tape *t, bool autocast, double workspace)
     t->shapes = t->cells = t->ops = t->steps = 0;
     t->full = t->named = false;
     t->mark = t->leave = -1;
-    t->input = t->output = t->returned = t->shared[0] = t->shared[1] = VRAM_NO_CELL;
+    t->input = t->output = t->returned = t->aside = t->shared[0] = t->shared[1] = VRAM_NO_CELL;
 }
 
 static bool same_factors(const vram_tape_shape *shape, int factors, const vram_factor factor[])
@@ -306,6 +306,15 @@ vram_cell vram_op_join_copies(vram_tape *t, vram_cell a, vram_cell b, vram_size 
     }
     end(t, op);
     return y;
+}
+
+void vram_op_standing(vram_tape *t, vram_size size, int width)
+{
+    vram_tape_op *op = begin(t, 0, NULL);
+    op->grad = op->root = true;
+    backward(t, op);
+    make(t, cell(t, size, width, VRAM_WHAT_ACTIVATION_GRADIENT));
+    end(t, op);
 }
 
 /* What stands only where autograd saves: of a graph that nobody goes back through */

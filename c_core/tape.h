@@ -34,6 +34,7 @@ typedef struct {
     bool parameter;           /* its gradient stays */
     bool tied;                /* the embedding used as head: its gradient waits for the embedding's */
     bool outside;             /* counted elsewhere: parameters, tables, masks */
+    bool summed;              /* outside, and so is its gradient: each new one is added to it */
     bool cached;              /* autocast's cache holds it to the end of the pass */
 } vram_tape_cell;
 
@@ -77,6 +78,7 @@ typedef struct {
     double workspace, biased_workspace; /* of a matrix product (cuBLAS, cuBLASLt) */
     vram_cell input, output;  /* of the piece */
     bool named;               /* the output has a name of the caller's, too: the embeddings while the layers run */
+    vram_cell aside;          /* a second output, which all layers read: when backward comes to this piece its gradient stands already; VRAM_NO_CELL: none */
     vram_cell shared[2];      /* keys and values that the model keeps for later layers, with the graph they hang on; VRAM_NO_CELL: none */
     vram_cell returned;       /* what the caller has of the layer before until this one is over; VRAM_NO_CELL: nothing */
     int mark;                 /* op at which the loss begins; ops: nowhere */
@@ -136,6 +138,7 @@ vram_cell vram_op_join_copies(vram_tape *t, vram_cell a, vram_cell b, vram_size 
 vram_cell vram_op_join_all(vram_tape *t, int ins, const vram_cell in[], vram_size out, vram_what what);
 /* The gradient, a sum, is made in one piece as that of gathered rows. */
 static inline vram_cell vram_op_repeat(vram_tape *t, vram_cell x, vram_size out, vram_what what) { return vram_op_gather(t, x, out, what); }
+void vram_op_standing(vram_tape *t, vram_size size, int width);                          /* from its backward on a gradient stands that the pieces before will add to */
 vram_cell vram_op_softmax(vram_tape *t, vram_cell x, vram_what what);
 vram_cell vram_op_dropout(vram_tape *t, vram_cell x, double p, vram_what what);
 vram_cell vram_op_kept(vram_tape *t, vram_size size, int width, vram_what what);
