@@ -22,7 +22,8 @@ typedef enum {
     BEGUN,                     /* of the head: when the loss begins */
     KEPT,                      /* after its forward, until the loss is computed; its output not included */
     KEPT_LATER,                /* the same, during backward */
-    GRADIENTS,                 /* of parameters, after its backward */
+    GRADIENTS,                 /* of parameters, after its backward, and what the caller holds */
+    STANDING,                  /* what a layer leaves besides, until the first layer's backward is over */
     START,                     /* of the head: when its backward begins */
     AFTER,                     /* when its backward is over, with its gradients and its input's */
     INPUT,                     /* its input, which checkpoints keep */
@@ -147,6 +148,19 @@ static void swap_last_use(vram_tape *t, short last_use[2])
     }
 }
 
+/* Of what is left when a layer's backward is over: that which is no gradient of a parameter, the graph of keys that others find */
+static void tell_standing(walker *w, piece *p)
+{
+    memset(w->set[STANDING], 0, sizeof w->set[STANDING]);
+    for (vram_cell c = 0; c < w->tape.cells; c++) {
+        if (!vram_run_in(w->set[GRADIENTS], c) || w->tape.cell[c].component == VRAM_COMPONENT_GRADIENTS) continue;
+        w->set[GRADIENTS][c / 64] &= ~(UINT64_C(1) << (c % 64));
+        w->set[STANDING][c / 64] |= UINT64_C(1) << (c % 64);
+        p->bytes[GRADIENTS] -= w->tape.cell[c].block;
+        p->bytes[STANDING] += w->tape.cell[c].block;
+    }
+}
+
 /* Only the input is kept, or sent to host memory until it is wanted; backward runs the forward again. */
 static void run_checkpointed(walker *w, piece *p, bool shares)
 {
@@ -185,6 +199,7 @@ static void run_checkpointed(walker *w, piece *p, bool shares)
     vram_run_release(t, r, t->input);
     note_live(w, p, AFTER);
     note_without(w, p, GRADIENTS, r->gradient[t->input]);
+    if (shares) tell_standing(w, p);
 }
 
 static void run_head(walker *w, piece *p)
@@ -417,7 +432,7 @@ static void climb_backward(const walk *k, summit *s)
     const vram_pass *pass = k->w.pass;
     const vram_sharding *g = k->w.sharding;
     const piece *embedding = &k->embedding, *head = &k->head;
-    double later = others_in_flight(k), gradients = pass->stage.head && gradients_stay(g, HEAD) ? head->bytes[GRADIENTS] : 0, held = held_after(pass, s);
+    double later = others_in_flight(k), gradients = pass->stage.head && gradients_stay(g, HEAD) ? head->bytes[GRADIENTS] : 0, standing = 0, held = held_after(pass, s);
     if (pass->stage.embedding) later += embedding->bytes[KEPT_LATER];
     for (int64_t i = 0; i < pass->stage.layers; i++) later += layer_piece(k, i)->bytes[KEPT_LATER];
     if (g != NULL && pass->stage.head) candidate(s, g, BACKWARD, VRAM_MOMENT_START, HEAD, later + head->bytes[START] + held);
@@ -425,10 +440,11 @@ static void climb_backward(const walk *k, summit *s)
     for (int64_t i = pass->stage.layers - 1; i >= 0; i--) {
         const piece *p = layer_piece(k, i);
         later -= p->bytes[KEPT_LATER];
-        candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, (int)i, later + gradients + p->bytes[RISE + BACKWARD] + held);
-        if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_REDUCE, (int)i, later + gradients + p->bytes[AFTER] + held);
+        candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, (int)i, later + gradients + standing + p->bytes[RISE + BACKWARD] + held);
+        if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_REDUCE, (int)i, later + gradients + standing + p->bytes[AFTER] + held);
         if (gradients_stay(g, (int)i)) gradients += p->bytes[GRADIENTS];
-        write_down(s, BACKWARD, (int)i, later + gradients + held + (g != NULL ? sharding_part(s, g, VRAM_MOMENT_BACKWARD, (int)i) : 0));
+        standing += p->bytes[STANDING];
+        write_down(s, BACKWARD, (int)i, later + gradients + standing + held + (g != NULL ? sharding_part(s, g, VRAM_MOMENT_BACKWARD, (int)i) : 0));
     }
     if (!pass->stage.embedding) return;
     candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, EMBEDDING, gradients + embedding->bytes[RISE + BACKWARD]);
@@ -497,6 +513,7 @@ static void collect_variant(walker *w, const summit *s, int variant, const piece
             count_layers(w, variant, place, &before, &behind);
             collect(w, p, uncached ? KEPT_LATER : KEPT, moment, before);
             if ((moment == BACKWARD || moment == DONE) && layers_stay) collect(w, p, GRADIENTS, moment, behind);
+            if (moment == BACKWARD && place != EMBEDDING) collect(w, p, STANDING, moment, behind);
         } else if (variant == HEAD && w->pass->stage.head) {
             if (moment == HELD) collect(w, p, BEGUN, moment, 1);
             if (moment == LATER) collect(w, p, START, moment, 1);
