@@ -16,7 +16,7 @@ enum { EMBEDDING = VRAM_PLACE_EMBEDDING, HEAD = VRAM_PLACE_HEAD };
 enum { NO_INPUT_GRADIENT = 1, CHECKPOINTED = 2, SHARING = 4 }; /* of a variant: see variant_of() */
 
 /* What is asked of a piece: which of its tensors stand then, and their bytes */
-typedef enum {
+enum {
     RISE,                      /* the highest that it comes to in each of the three phases, with what it holds itself */
     RISE_LEFT = RISE + PEAKS,  /* of the head: in the loss once autocast is left, above what the layers keep without its cache */
     BEGUN,                     /* of the head: when the loss begins */
@@ -28,7 +28,7 @@ typedef enum {
     AFTER,                     /* when its backward is over, with its gradients and its input's */
     INPUT,                     /* its input, which checkpoints keep */
     SETS
-} set_of;
+};
 
 typedef struct {
     double bytes[SETS];
@@ -85,16 +85,16 @@ static int variant_of(const vram_pass *pass, int64_t layer)
     return VARIANTS * pass->model->layer_kind[layer] + (layer == 0 && !pass->input_gradient ? NO_INPUT_GRADIENT : 0) + (again ? CHECKPOINTED : 0) + (shares ? SHARING : 0);
 }
 
-static void note(walker *w, piece *p, set_of set, double bytes, const uint64_t cells[])
+static void note(walker *w, piece *p, int set, double bytes, const uint64_t cells[])
 {
     p->bytes[set] = bytes;
     memcpy(w->set[set], cells, sizeof w->set[set]);
 }
 
-static void note_peak(walker *w, piece *p, int moment) { note(w, p, (set_of)moment, w->run.peak, vram_run_top(&w->run)); }
-static void note_live(walker *w, piece *p, set_of set) { note(w, p, set, w->run.now, w->run.live); }
+static void note_peak(walker *w, piece *p, int moment) { note(w, p, moment, w->run.peak, vram_run_top(&w->run)); }
+static void note_live(walker *w, piece *p, int set) { note(w, p, set, w->run.now, w->run.live); }
 
-static void note_without(walker *w, piece *p, set_of set, vram_cell c)
+static void note_without(walker *w, piece *p, int set, vram_cell c)
 {
     note_live(w, p, set);
     if (c < 0 || !vram_run_in(w->run.live, c)) return;
@@ -718,8 +718,7 @@ double vram_replay_forward(const vram_pass *pass, vram_role role, vram_phase pha
     walk k;
     walker *w = &k.w;
     const piece *p;
-    int best = EMBEDDING;
-    set_of set = RISE + FORWARD;
+    int best = EMBEDDING, set = RISE + FORWARD;
     double top, kept = 0;
     const vram_when when = {VRAM_ALIVE_FORWARD, phase};
     start_walk(w, pass, NULL, false);

@@ -19,15 +19,6 @@ static char *room_for(vram_text *t, size_t more)
     return t->lost ? NULL : t->at + t->length;
 }
 
-static void add(vram_text *t, const char *from, size_t n)
-{
-    char *to = room_for(t, n);
-    if (to) memcpy(to, from, n);
-    t->length += n;
-}
-
-static void add_char(vram_text *t, char c) { add(t, &c, 1); }
-
 /* A character as it stands in a JSON string; its length there */
 static size_t escape(char c, char to[6])
 {
@@ -44,47 +35,60 @@ static size_t escape(char c, char to[6])
     return 6;
 }
 
-static void add_string(vram_text *t, const char *value)
+static char *put_string(char *to, const char *value)
 {
-    char *to = room_for(t, 6 * strlen(value) + 2), *from = to;
-    if (!to) return;
     *to++ = '"';
     for (const char *c = value; *c; c++) {
         if (*c >= 0x20 && *c != '"' && *c != '\\') *to++ = *c;
         else to += escape(*c, to);
     }
     *to++ = '"';
-    t->length += (size_t)(to - from);
+    return to;
 }
 
-/* What goes before a value: a comma unless it is the first, and its key in an object */
-static void begin(vram_text *t, const char *key)
+/* A comma unless a value is the first, and its key in an object; then room for `more` characters. NULL: as above */
+static char *begin(vram_text *t, const char *key, size_t more)
 {
-    char last = t->lost || t->length == 0 ? '[' : t->at[t->length - 1];
-    if (last != '[' && last != '{') add_char(t, ',');
-    if (!key) return;
-    add_string(t, key);
-    add_char(t, ':');
+    char *to = room_for(t, (key ? 6 * strlen(key) : 0) + 4 + more);
+    if (!to) return NULL;
+    if (t->length > 0 && to[-1] != '[' && to[-1] != '{') *to++ = ',';
+    if (!key) return to;
+    to = put_string(to, key);
+    *to++ = ':';
+    return to;
 }
+
+static void end(vram_text *t, const char *to) { t->length = (size_t)(to - t->at); }
 
 void vram_text_open(vram_text *t, const char *key, char bracket)
 {
-    begin(t, key);
-    add_char(t, bracket);
+    char *to = begin(t, key, 1);
+    if (!to) return;
+    *to++ = bracket;
+    end(t, to);
 }
 
-void vram_text_close(vram_text *t, char bracket) { add_char(t, bracket); }
+void vram_text_close(vram_text *t, char bracket)
+{
+    char *to = room_for(t, 1);
+    if (!to) return;
+    *to++ = bracket;
+    end(t, to);
+}
 
 void vram_text_string(vram_text *t, const char *key, const char *value)
 {
-    begin(t, key);
-    add_string(t, value);
+    char *to = begin(t, key, 6 * strlen(value) + 2);
+    if (to) end(t, put_string(to, value));
 }
 
 void vram_text_word(vram_text *t, const char *key, const char *word)
 {
-    begin(t, key);
-    add(t, word, strlen(word));
+    size_t n = strlen(word);
+    char *to = begin(t, key, n);
+    if (!to) return;
+    memcpy(to, word, n);
+    end(t, to + n);
 }
 
 /* A number read back must be the same to the last bit. */
@@ -127,6 +131,6 @@ void vram_text_tree(vram_text *t, const char *key, const cJSON *tree)
 
 char *vram_text_end(vram_text *t)
 {
-    add_char(t, '\0');
+    vram_text_close(t, '\0');
     return t->at;
 }
