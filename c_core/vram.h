@@ -307,9 +307,6 @@ typedef struct {
     int64_t vocab;             /* 1 .. 16,777,216 */
     int64_t max_positions;     /* 0: not said */
     int64_t layers;            /* 1 .. VRAM_MAX_LAYERS */
-    int kinds;
-    vram_layer kind[VRAM_MAX_KINDS];
-    unsigned char layer_kind[VRAM_MAX_LAYERS]; /* which kind each layer is */
     vram_norm_type norm;
     bool final_norm;
     bool tied;                 /* the head is the embedding */
@@ -329,9 +326,10 @@ typedef struct {
     vram_format dtype;         /* what dtype or torch_dtype says; -1: nothing */
     int64_t mtp_layers;        /* multi-token-prediction layers in the file */
     double resid_dropout, attention_dropout, embedding_dropout; /* as the config says, or the class's default */
-    int extras;
+    int kinds, extras, tensors; /* the last fields are their lists: what is past their ends is never touched */
+    unsigned char layer_kind[VRAM_MAX_LAYERS]; /* which kind each layer is */
+    vram_layer kind[VRAM_MAX_KINDS];
     vram_tensor extra[VRAM_MAX_EXTRAS]; /* side paths: tensors that no field above describes; `layers` of a row inside the layers is filled in later */
-    int tensors;
     vram_tensor tensor[VRAM_MAX_TENSORS]; /* made by vram_architecture() */
 } vram_model;
 

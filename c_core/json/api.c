@@ -14,6 +14,7 @@ struct vram_json {
     vram_gpu gpu[MAX_GPUS];      /* all cards */
     vram_gpu comparison[MAX_GPUS]; /* those marked common, in order */
     vram_scenario scenario, asked; /* of an estimate; of what is being solved */
+    vram_json_configs held; /* whose models the first of them has */
     vram_report report;
     vram_timeline timeline;
     bool estimated;
@@ -101,17 +102,24 @@ static char *refusal(const vram_error *error)
     return vram_text_end(&text);
 }
 
-static bool estimate(vram_json *json, const cJSON *tree, vram_error *error)
+/* What was read of a text is forgotten with it. */
+static cJSON *parse(vram_json *json, const char *text, size_t bytes, vram_error *error)
 {
-    return vram_json_scenario_read(json, tree, &json->scenario, error)
-        && vram_estimate(&json->scenario, json->comparison, json->compared, &json->report, error);
+    json->held = (vram_json_configs){0};
+    return vram_json_parse(text, bytes, error);
+}
+
+static bool estimate(vram_json *json, const cJSON *tree, int compared, vram_error *error)
+{
+    return vram_json_scenario_read(json, tree, &json->scenario, &json->held, error)
+        && vram_estimate(&json->scenario, json->comparison, compared, &json->report, error);
 }
 
 char *vram_json_estimate(vram_json *json, const char *scenario, size_t bytes)
 {
     vram_error error;
-    cJSON *tree = vram_json_parse(scenario, bytes, &error);
-    bool done = tree && estimate(json, tree, &error);
+    cJSON *tree = parse(json, scenario, bytes, &error);
+    bool done = tree && estimate(json, tree, json->compared, &error);
     json->estimated = done;
     vram_text text = {0};
     if (done) vram_json_report_write(&text, &json->scenario, tree, &json->report);
@@ -140,13 +148,14 @@ vram_json_swap vram_json_put(cJSON *tree, const char *path, cJSON *value)
     return swap;
 }
 
-void vram_json_put_back(const vram_json_swap *swap)
+void vram_json_put_back(vram_json *json, const vram_json_swap *swap)
 {
+    if (cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(swap->object, swap->key))) json->held = (vram_json_configs){0}; /* it goes, and another may come to its place */
     cJSON_DeleteItemFromObjectCaseSensitive(swap->object, swap->key);
     if (swap->before) cJSON_AddItemToObject(swap->object, swap->key, swap->before);
 }
 
-const vram_report *vram_json_run(vram_json *json, const cJSON *tree, vram_error *error) { return estimate(json, tree, error) ? &json->report : NULL; }
+const vram_report *vram_json_run(vram_json *json, const cJSON *tree, vram_error *error) { return estimate(json, tree, 0, error) ? &json->report : NULL; }
 
 static void option(vram_json *json, cJSON *tree, const char *path, const cJSON *value, vram_text *text)
 {
@@ -154,7 +163,7 @@ static void option(vram_json *json, cJSON *tree, const char *path, const cJSON *
     vram_json_swap swap = vram_json_put(tree, path, cJSON_Duplicate(value, 1));
     vram_text_open(text, NULL, '{');
     vram_text_tree(text, "value", value);
-    if (estimate(json, tree, &error)) {
+    if (estimate(json, tree, 0, &error)) {
         const vram_fit *fit = &json->report.fit[0];
         vram_text_number(text, "bytes", json->report.peak_bytes);
         vram_text_string(text, "phase", vram_name(VRAM_LIST_PHASE, (int)json->report.peak));
@@ -163,13 +172,13 @@ static void option(vram_json *json, cJSON *tree, const char *path, const cJSON *
         vram_text_number(text, "gpus_needed", (double)fit->gpus_needed);
     } else vram_json_error_write(text, "error", &error);
     vram_text_close(text, '}');
-    vram_json_put_back(&swap);
+    vram_json_put_back(json, &swap);
 }
 
 char *vram_json_options(vram_json *json, const char *request, size_t bytes)
 {
     vram_error error;
-    cJSON *tree = vram_json_parse(request, bytes, &error);
+    cJSON *tree = parse(json, request, bytes, &error);
     cJSON *scenario = cJSON_GetObjectItemCaseSensitive(tree, "scenario"), *options = cJSON_GetObjectItemCaseSensitive(tree, "options");
     if (tree && (!cJSON_IsObject(scenario) || !cJSON_IsObject(options))) {
         vram_json_refuse(tree, VRAM_ERROR_TYPE, cJSON_IsObject(scenario) ? "options" : "scenario", &error);
@@ -194,8 +203,8 @@ char *vram_json_options(vram_json *json, const char *request, size_t bytes)
 char *vram_json_timeline(vram_json *json, const char *scenario, size_t bytes)
 {
     vram_error error;
-    cJSON *tree = vram_json_parse(scenario, bytes, &error);
-    bool done = tree && estimate(json, tree, &error);
+    cJSON *tree = parse(json, scenario, bytes, &error);
+    bool done = tree && estimate(json, tree, json->compared, &error);
     cJSON_Delete(tree);
     json->estimated = done;
     if (!done) return refusal(&error);
@@ -219,7 +228,7 @@ static char *solve(vram_json *json, cJSON *scenario, const cJSON *paths)
 char *vram_json_solve(vram_json *json, const char *request, size_t bytes)
 {
     vram_error error;
-    cJSON *tree = vram_json_parse(request, bytes, &error);
+    cJSON *tree = parse(json, request, bytes, &error);
     cJSON *scenario = cJSON_GetObjectItemCaseSensitive(tree, "scenario"), *paths = cJSON_GetObjectItemCaseSensitive(tree, "for");
     char *text = NULL;
     json->answers = -1;
@@ -247,7 +256,7 @@ static cJSON *names_of(const char *paths)
 char *vram_json_solve_for(vram_json *json, const char *scenario, size_t bytes, const char *paths)
 {
     vram_error error;
-    cJSON *tree = vram_json_parse(scenario, bytes, &error), *names = paths ? names_of(paths) : NULL;
+    cJSON *tree = parse(json, scenario, bytes, &error), *names = paths ? names_of(paths) : NULL;
     char *text = tree ? solve(json, tree, names) : refusal(&error);
     if (!tree) json->answers = -1;
     cJSON_Delete(names);
@@ -275,7 +284,7 @@ static char *claim(vram_json *json, cJSON *scenario)
 char *vram_json_claim(vram_json *json, const char *request, size_t bytes)
 {
     vram_error error;
-    cJSON *tree = vram_json_parse(request, bytes, &error), *scenario = cJSON_GetObjectItemCaseSensitive(tree, "scenario");
+    cJSON *tree = parse(json, request, bytes, &error), *scenario = cJSON_GetObjectItemCaseSensitive(tree, "scenario");
     bool is_scenario = cJSON_IsObject(scenario);
     json->judged = false;
     if (tree && !is_scenario) vram_json_refuse(tree, VRAM_ERROR_TYPE, "scenario", &error);
@@ -287,7 +296,7 @@ char *vram_json_claim(vram_json *json, const char *request, size_t bytes)
 char *vram_json_claim_of(vram_json *json, const char *scenario, size_t bytes)
 {
     vram_error error;
-    cJSON *tree = vram_json_parse(scenario, bytes, &error);
+    cJSON *tree = parse(json, scenario, bytes, &error);
     json->judged = false;
     char *text = tree ? claim(json, tree) : refusal(&error);
     cJSON_Delete(tree);

@@ -154,7 +154,7 @@ static void run(search *q, tried *t)
         if (l->row->second) swap[n++] = vram_json_put(q->tree, l->row->second, cJSON_CreateNumber((double)q->as_said->gpus));
     }
     const vram_report *r = vram_json_run(q->json, q->tree, &error);
-    while (n > 0) vram_json_put_back(&swap[--n]);
+    while (n > 0) vram_json_put_back(q->json, &swap[--n]);
     t->refused = !r;
     t->fits = r && r->fit[0].verdict != VRAM_VERDICT_NO;
     t->needed = r ? r->fit[0].needed_bytes : 0;
@@ -500,7 +500,7 @@ static cJSON *tree_of(const vram_scenario *s, const cJSON *said)
 bool vram_json_claim_tree(vram_json *json, cJSON *scenario, vram_scenario *s, vram_json_claim_answer *answer, vram_error *error)
 {
     memset(answer, 0, sizeof *answer);
-    if (!vram_json_scenario_read(json, scenario, s, error) || !vram_json_run(json, scenario, error)) return false;
+    if (!vram_json_scenario_read(json, scenario, s, &(vram_json_configs){0}, error) || !vram_json_run(json, scenario, error)) return false;
     search *q = calloc(1, sizeof *q);
     tried *room = q ? calloc(MOST_ESTIMATES, sizeof *room) : NULL;
     if (room) {

@@ -7,6 +7,7 @@
 #include "families.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 /* --------------------------------------------------------------------------------------------------------- looking up -- */
@@ -628,7 +629,7 @@ bool vram_config_read(const cJSON *config, vram_model *model, vram_error *error)
 {
     reader r;
     memset(&r, 0, sizeof r);
-    memset(model, 0, sizeof *model);
+    memset(model, 0, offsetof(vram_model, layer_kind));
     if (!cJSON_IsObject(config)) return vram_json_refuse(config, VRAM_ERROR_TYPE, "model", error);
     r.model = model;
     r.error = error;

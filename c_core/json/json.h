@@ -36,8 +36,10 @@ bool vram_config_read(const cJSON *config, vram_model *model, vram_error *error)
 const cJSON *vram_json_model(const vram_json *json, const char *id); /* its config; NULL: unknown */
 const vram_gpu *vram_json_gpu(const vram_json *json, const char *id);
 
-/* scenario.c: text's tree to struct, and the normalised scenario back. `source` gives model and gpu as they were said. */
-bool vram_json_scenario_read(const vram_json *json, const cJSON *tree, vram_scenario *scenario, vram_error *error);
+/* scenario.c: text's tree to struct, and the normalised scenario back. `source` gives model and gpu as they were said. `held`: configs of the models that
+ * the scenario holds from before, which are not read again; {0} for none. */
+typedef struct { const cJSON *model, *critic, *reference, *reward; } vram_json_configs;
+bool vram_json_scenario_read(const vram_json *json, const cJSON *tree, vram_scenario *scenario, vram_json_configs *held, vram_error *error);
 void vram_json_scenario_write(vram_text *text, const char *key, const vram_scenario *scenario, const cJSON *source);
 void vram_json_fields(vram_text *text, const char *key); /* the table of fields, for vram_json_tables() */
 
@@ -45,12 +47,12 @@ void vram_json_fields(vram_text *text, const char *key); /* the table of fields,
 typedef struct { double min, max, now, limit; } vram_json_range;
 bool vram_json_range_of(const vram_scenario *scenario, const char *path, vram_json_range *range);
 
-/* api.c: one estimate of a tree, in json's own structs; NULL with an error. The report is good until the next. */
+/* api.c: one estimate of a tree, in json's own structs, compared with no card but its own; NULL with an error. The report is good until the next. */
 const vram_report *vram_json_run(vram_json *json, const cJSON *tree, vram_error *error);
 /* Puts `value` (taken over) at "a.b" or "a" of a scenario for a while; what was there comes back afterwards. */
 typedef struct { cJSON *object, *before; const char *key; } vram_json_swap;
 vram_json_swap vram_json_put(cJSON *tree, const char *path, cJSON *value);
-void vram_json_put_back(const vram_json_swap *swap);
+void vram_json_put_back(vram_json *json, const vram_json_swap *swap);
 
 /* solve.c: answers to the questions that `paths` (an array, or NULL) asks, at most VRAM_JSON_ANSWERS; their number, -1 with an error. `scenario` is
  * changed meanwhile; s is room. */

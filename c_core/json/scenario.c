@@ -167,12 +167,16 @@ static bool read_id(const cJSON *item, const field *f, int *out, vram_error *err
 }
 
 /* Errors of a model are about "model.x"; those of another role's model about "rl.critic.x". */
-static bool read_model(const vram_json *json, const cJSON *item, const char *path, vram_model *model, vram_error *error)
+static bool read_model(const vram_json *json, const cJSON *item, const char *path, vram_model *model, const cJSON **held, vram_error *error)
 {
-    const cJSON *config = cJSON_IsString(item) ? vram_json_model(json, item->valuestring) : item;
+    const cJSON *config = cJSON_IsString(item) ? vram_json_model(json, item->valuestring) : item, *before = *held;
+    *held = NULL;
     if (!config) return vram_json_refuse(item, VRAM_ERROR_UNKNOWN_VALUE, path, error);
     if (!cJSON_IsObject(config)) return vram_json_refuse(item, VRAM_ERROR_TYPE, path, error);
-    if (vram_config_read(config, model, error)) return true;
+    if (config == before || vram_config_read(config, model, error)) {
+        *held = config;
+        return true;
+    }
     if (strcmp(path, "model") != 0 && strncmp(error->path, "model", 5) == 0) {
         char tail[sizeof error->path];
         memcpy(tail, error->path, sizeof tail);
@@ -181,7 +185,7 @@ static bool read_model(const vram_json *json, const cJSON *item, const char *pat
     return false;
 }
 
-static bool read_role(const vram_json *json, const cJSON *item, const field *f, vram_role_choice *role, vram_error *error)
+static bool read_role(const vram_json *json, const cJSON *item, const field *f, vram_role_choice *role, vram_json_configs *held, vram_error *error)
 {
     int value = cJSON_IsString(item) ? vram_find(f->list, item->valuestring) : -1;
     if (value >= 0 && listed(f->values, item->valuestring)) {
@@ -189,7 +193,8 @@ static bool read_role(const vram_json *json, const cJSON *item, const field *f, 
         return true;
     }
     role->kind = VRAM_ROLE_MODEL_MODEL;
-    return read_model(json, item, f->path, &role->model, error);
+    const cJSON **config = f->offset == AT(rl.critic) ? &held->critic : f->offset == AT(rl.reference) ? &held->reference : &held->reward;
+    return read_model(json, item, f->path, &role->model, config, error);
 }
 
 static bool read_gpu(const vram_json *json, const cJSON *item, vram_gpu *gpu, vram_error *error)
@@ -226,7 +231,7 @@ static bool read_targets(const cJSON *item, const field *f, vram_scenario *s, vr
     return true;
 }
 
-static bool read_field(const vram_json *json, const cJSON *item, const field *f, vram_scenario *s, vram_error *error)
+static bool read_field(const vram_json *json, const cJSON *item, const field *f, vram_scenario *s, vram_json_configs *held, vram_error *error)
 {
     if (f->word && cJSON_IsString(item) && strcmp(item->valuestring, f->word) == 0) {
         set_default(s, f);
@@ -237,8 +242,8 @@ static bool read_field(const vram_json *json, const cJSON *item, const field *f,
     case BOOLEAN: return vram_json_boolean(item, f->path, at(s, f), error);
     case INTEGER: return vram_json_integer(item, f->path, f->min, f->max, at(s, f), error);
     case NUMBER: return vram_json_number(item, f->path, f->min, f->max, at(s, f), error);
-    case MODEL: return read_model(json, item, f->path, &s->model, error);
-    case ROLE_MODEL: return read_role(json, item, f, at(s, f), error);
+    case MODEL: return read_model(json, item, f->path, &s->model, &held->model, error);
+    case ROLE_MODEL: return read_role(json, item, f, at(s, f), held, error);
     case GPU: return read_gpu(json, item, &s->gpu, error);
     case TARGETS: return read_targets(item, f, s, error);
     }
@@ -270,7 +275,7 @@ static bool unknown_key(const char *section, const char *key, vram_error *error)
     return false;
 }
 
-static bool read_object(const vram_json *json, const cJSON *object, const char *section, vram_scenario *s, vram_error *error)
+static bool read_object(const vram_json *json, const cJSON *object, const char *section, vram_scenario *s, vram_json_configs *held, vram_error *error)
 {
     for (const cJSON *c = object->child; c; c = c->next) {
         char path[64];
@@ -282,36 +287,36 @@ static bool read_object(const vram_json *json, const cJSON *object, const char *
             continue;
         }
         const field *f = find_field(path);
-        if (f && !read_field(json, c, f, s, error)) return false;
+        if (f && !read_field(json, c, f, s, held, error)) return false;
         if (f) continue;
         if (section[0] || !is_section(path)) return unknown_key(section, c->string, error);
         if (!cJSON_IsObject(c)) return vram_json_refuse(c, VRAM_ERROR_TYPE, path, error);
-        if (!read_object(json, c, path, s, error)) return false;
+        if (!read_object(json, c, path, s, held, error)) return false;
     }
     return true;
 }
 
-static bool default_model_and_gpu(const vram_json *json, const cJSON *tree, vram_scenario *s, vram_error *error)
+static bool default_model_and_gpu(const vram_json *json, const cJSON *tree, vram_scenario *s, vram_json_configs *held, vram_error *error)
 {
     const cJSON *config = vram_json_model(json, DEFAULT_MODEL);
     const vram_gpu *gpu = vram_json_gpu(json, DEFAULT_GPU);
     if (!cJSON_GetObjectItemCaseSensitive(tree, "model")) {
         if (!config) return vram_fail(error, VRAM_ERROR_MISSING, "model", VRAM_NO_NUMBER, 1, 0);
-        if (!vram_config_read(config, &s->model, error)) return false;
+        if (!read_model(json, config, "model", &s->model, &held->model, error)) return false;
     }
     if (gpu) s->gpu = *gpu;
     else if (!cJSON_GetObjectItemCaseSensitive(tree, "gpu")) return vram_fail(error, VRAM_ERROR_MISSING, "gpu", VRAM_NO_NUMBER, 1, 0);
     return true;
 }
 
-bool vram_json_scenario_read(const vram_json *json, const cJSON *tree, vram_scenario *s, vram_error *error)
+bool vram_json_scenario_read(const vram_json *json, const cJSON *tree, vram_scenario *s, vram_json_configs *held, vram_error *error)
 {
     if (!cJSON_IsObject(tree)) return vram_json_refuse(tree, VRAM_ERROR_TYPE, "", error);
     for (int i = 0; i < FIELDS; i++) set_default(s, &fields[i]);
     s->weights = vram_find(VRAM_LIST_FORMAT, "bf16");
     s->lora.dtype = vram_find(VRAM_LIST_FORMAT, "fp32");
     s->lora.names = 0;
-    return default_model_and_gpu(json, tree, s, error) && read_object(json, tree, "", s, error) && vram_scenario_defaults(s, error);
+    return default_model_and_gpu(json, tree, s, held, error) && read_object(json, tree, "", s, held, error) && vram_scenario_defaults(s, error);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ range -- */

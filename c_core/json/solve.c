@@ -39,7 +39,7 @@ static outcome try_value(const question *q, cJSON *value)
     outcome o = {.fits = false};
     vram_json_swap swap = vram_json_put(q->tree, q->path, value);
     const vram_report *r = vram_json_run(q->json, q->tree, &o.error);
-    vram_json_put_back(&swap);
+    vram_json_put_back(q->json, &swap);
     o.refused = !r;
     if (!r) return o;
     o.verdict = r->fit[0].verdict;
@@ -149,7 +149,7 @@ static cJSON *questions(const cJSON *said, const vram_scenario *s)
 
 int vram_json_solve_tree(vram_json *json, cJSON *scenario, const cJSON *said, vram_scenario *s, vram_json_answer rows[], vram_error *error)
 {
-    if (!vram_json_scenario_read(json, scenario, s, error)) return -1;
+    if (!vram_json_scenario_read(json, scenario, s, &(vram_json_configs){0}, error)) return -1;
     cJSON *paths = questions(said, s);
     int n = 0;
     for (const cJSON *p = paths->child; p && n >= 0 && n < VRAM_JSON_ANSWERS; p = p->next) {

@@ -207,7 +207,7 @@ TEST(llama_host, "llama.cpp: what stays in host memory")
         snprintf(text, sizeof text, "{\"task\":\"inference\",\"model\":\"%s\",\"engine\":\"llama.cpp\",\"weights\":\"gguf:F16\",\"context\":%d,\"llama_cpp\":{\"ubatch\":%d,\"slots\":%d,\"flash_attention\":%s%s}}",
                  cases[i].model, cases[i].context, cases[i].ubatch, cases[i].slots, cases[i].flash ? "true" : "false", layers);
         cJSON *tree = vram_json_parse(text, strlen(text), &error);
-        bool read = tree && vram_json_scenario_read(json, tree, &scenario, &error);
+        bool read = tree && vram_json_scenario_read(json, tree, &scenario, &(vram_json_configs){0}, &error);
         CHECK(read, "%s: %s", text, error.path);
         CHECK(vram_estimate(&scenario, NULL, 0, &report, &error), "%s: %s", text, error.path);
         const vram_host got = report.host;
