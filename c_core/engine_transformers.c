@@ -7,6 +7,7 @@
  * A state-space mixer is a tape (mixers.c), run without gradients. Left out: what those of other families make inside beyond their projections and convolution. */
 #include "parts.h"
 
+#include <stddef.h>
 #include <string.h>
 
 static const double CUBLAS_WORKSPACE = 2 * 4096.0 * 1024 + 8 * 16.0 * 1024; /* of each matrix product while it runs (":4096:2:16:8") */
@@ -16,10 +17,10 @@ enum { LIVE = 96 };
 /* rows: of batch * tokens, or 0: width is all of it, as a product of these factors where it has any */
 typedef struct { vram_what what; double copies, rows, width, bytes; int factors; vram_factor factor[4]; } tensor;
 
-/* The tensors alive now, and at the fullest instant so far. */
+/* The tensors alive now, and at the fullest instant so far, unless that is now (rising). */
 typedef struct {
-    tensor live[LIVE], peak[LIVE];
     int alive, at_peak;
+    bool rising;
     double sum, most;
     double sequences, tokens, past; /* this pass: new tokens of each sequence, and tokens in the cache before */
     double bytes;                   /* a number of the compute type */
@@ -29,6 +30,7 @@ typedef struct {
     int weights;                    /* this layer's attention probabilities, which eager attention returns; -1: none */
     int old_k, old_v;               /* this layer's cache before the pass; -1: none */
     double own;                     /* its bytes */
+    tensor live[LIVE], peak[LIVE];
 } stage;
 
 /* What families do that others do not */
@@ -60,7 +62,7 @@ static const struct { const char *type; int habits; } HABITS[] = {
 static bool has(const vram_model *m, int habit)
 {
     for (size_t i = 0; i < sizeof HABITS / sizeof *HABITS; i++)
-        if (strcmp(m->model_type, HABITS[i].type) == 0) return HABITS[i].habits & habit;
+        if (m->model_type[0] == HABITS[i].type[0] && strcmp(m->model_type, HABITS[i].type) == 0) return HABITS[i].habits & habit;
     return false;
 }
 
@@ -78,6 +80,14 @@ static double size_of(const stage *s, const tensor *t)
     return t->copies * rows * t->width * t->bytes;
 }
 
+static void leave_peak(stage *s, int alive)
+{
+    if (!s->rising) return;
+    s->rising = false;
+    s->at_peak = alive;
+    memcpy(s->peak, s->live, (size_t)alive * sizeof s->live[0]);
+}
+
 static int make_of(stage *s, vram_what what, double copies, double rows, double width, double bytes)
 {
     if (s->alive >= LIVE) return LIVE - 1;
@@ -85,9 +95,8 @@ static int make_of(stage *s, vram_what what, double copies, double rows, double 
     s->sum += size_of(s, &s->live[s->alive++]);
     if (s->sum > s->most) {
         s->most = s->sum;
-        s->at_peak = s->alive;
-        memcpy(s->peak, s->live, (size_t)s->alive * sizeof s->live[0]);
-    }
+        s->rising = true;
+    } else leave_peak(s, s->alive - 1);
     return s->alive - 1;
 }
 
@@ -99,6 +108,7 @@ static int make32(stage *s, vram_what what, double width) { return make_of(s, wh
 static void drop(stage *s, int index)
 {
     if (index < 0) return;
+    leave_peak(s, s->alive);
     s->sum -= size_of(s, &s->live[index]);
     s->live[index].copies = 0;
     while (s->alive > 0 && s->live[s->alive - 1].copies == 0) s->alive--;
@@ -385,9 +395,8 @@ static void act_out(stage *s, const vram_tape *t, const vram_run *r)
         if (!vram_run_in(vram_run_top(r), c) || n >= LIVE) continue;
         const vram_tape_shape *shape = &t->shape[cell->shape];
         int i = made[n++] = make_of(s, (vram_what)cell->what, 1, 0, shape->elements, cell->width);
-        s->live[i].factors = s->peak[i].factors = shape->factors;
+        s->live[i].factors = shape->factors;
         memcpy(s->live[i].factor, shape->factor, sizeof shape->factor);
-        memcpy(s->peak[i].factor, shape->factor, sizeof shape->factor);
     }
     while (n > 0) drop(s, made[--n]);
 }
@@ -722,12 +731,35 @@ typedef struct {
     double sampled;        /* fp32 copies of the last position's logits that choosing the next token makes */
 } pass;
 
-static stage begin(const pass *p, double tokens, double past)
+static void begin(stage *s, const pass *p, double tokens, double past)
 {
-    stage s = {.scenario = p->scenario, .sequences = p->sequences, .tokens = tokens, .past = past, .bytes = p->bytes,
-               .ranks = (double)p->scenario->parallel.tensor, .unpacks = vram_format_get(p->scenario->weights)->scheme == VRAM_SCHEME_NF4 || vram_format_get(p->scenario->weights)->scheme == VRAM_SCHEME_NF4_DQ, .eager = p->scenario->transformers.attention == VRAM_ATTENTION_EAGER || has(p->model, EAGER_ONLY)};
-    whole_pass(&s, p->model);
-    return s;
+    vram_scheme scheme = vram_format_get(p->scenario->weights)->scheme;
+    memset(s, 0, offsetof(stage, live));
+    s->scenario = p->scenario;
+    s->sequences = p->sequences;
+    s->tokens = tokens;
+    s->past = past;
+    s->bytes = p->bytes;
+    s->ranks = (double)p->scenario->parallel.tensor;
+    s->unpacks = scheme == VRAM_SCHEME_NF4 || scheme == VRAM_SCHEME_NF4_DQ;
+    s->eager = p->scenario->transformers.attention == VRAM_ATTENTION_EAGER || has(p->model, EAGER_ONLY);
+    whole_pass(s, p->model);
+}
+
+/* A layer of a kind; NULL: the head */
+static void act(stage *s, const pass *p, double tokens, double past, const vram_layer *layer)
+{
+    begin(s, p, tokens, past);
+    if (layer) decoder_layer(s, p->model, layer);
+    else head(s, p->model, p->sampled);
+    leave_peak(s, s->alive);
+}
+
+static void swap(stage **a, stage **b)
+{
+    stage *other = *a;
+    *a = *b;
+    *b = other;
 }
 
 static bool caches_itself(const stage *s)
@@ -769,7 +801,7 @@ static void prefill(const pass *p, vram_report *report)
     const vram_model *m = p->model;
     double tokens = p->prompt, before = 0, most = -1, slack = 0;
     int64_t at = 0;
-    stage best = begin(p, tokens, 0);
+    stage room[2], *s = room, *best = room + 1;
     for (int64_t i = 0; i <= p->layers; i++) {
         bool fuller_later = false;
         for (int64_t j = i + 1; i < p->layers && j < p->layers; j++) fuller_later |= m->layer_kind[j] == m->layer_kind[i];
@@ -777,20 +809,18 @@ static void prefill(const pass *p, vram_report *report)
             before += layer_cache(p->scenario, &m->kind[m->layer_kind[i]].attention, p->sequences, tokens, p->bytes) + layer_state(&m->kind[m->layer_kind[i]].state, p->sequences, p->bytes);
             continue;
         }
-        stage s = begin(p, tokens, 0);
-        if (i < p->layers) decoder_layer(&s, m, &m->kind[m->layer_kind[i]]);
-        else head(&s, m, p->sampled);
-        if (before + s.most > most) {
-            most = before + s.most;
-            best = s;
-            at = i + (i < p->layers && caches_itself(&s));
+        act(s, p, tokens, 0, i < p->layers ? &m->kind[m->layer_kind[i]] : NULL);
+        if (before + s->most > most) {
+            most = before + s->most;
+            at = i + (i < p->layers && caches_itself(s));
+            swap(&s, &best);
         }
         if (i < p->layers) before += layer_cache(p->scenario, &m->kind[m->layer_kind[i]].attention, p->sequences, tokens, p->bytes) + layer_state(&m->kind[m->layer_kind[i]].state, p->sequences, p->bytes);
     }
     unsigned phase = p->prefill;
     emit_cache(p, at < p->layers ? at : p->layers, tokens, true, phase, &slack, report);
-    leave_out_own_cache(&best, false);
-    emit_stage(&best, p->role, phase, &slack, report);
+    leave_out_own_cache(best, false);
+    emit_stage(best, p->role, phase, &slack, report);
     emit_slack(p, slack, phase, report);
 }
 
@@ -820,27 +850,25 @@ static void decode(const pass *p, vram_report *report)
     double tokens = p->tokens, prompt = vram_min(p->prompt, tokens), slack = 0;
     unsigned phase = p->decode;
     double views = 0;
-    stage best = begin(p, 1, tokens - 1);
-    head(&best, m, p->sampled);
+    stage room[2], *s = room, *best = room + 1;
+    act(best, p, 1, tokens - 1, NULL);
     for (int k = 0; k < m->kinds; k++) {
-        stage s = begin(p, 1, tokens - 1);
-        decoder_layer(&s, m, &m->kind[k]);
-        if (s.most - s.own > best.most - best.own) best = s;
+        act(s, p, 1, tokens - 1, &m->kind[k]);
+        if (s->most - s->own > best->most - best->own) swap(&s, &best);
     }
     for (int64_t i = 0; i < p->layers; i++) {
         double held = first_of_kind(m, i) == i ? views_beyond_windows(p, i, prompt, tokens) : 0;
         if (held <= 0) continue;
-        stage s = begin(p, 1, prompt);
-        decoder_layer(&s, m, &m->kind[m->layer_kind[i]]);
-        if (held + s.most - s.own <= views + best.most - best.own) continue;
-        best = s;
+        act(s, p, 1, prompt, &m->kind[m->layer_kind[i]]);
+        if (held + s->most - s->own <= views + best->most - best->own) continue;
+        swap(&s, &best);
         views = held;
     }
     bool at_first = views > 0;
     emit_cache(p, p->layers, tokens, false, phase, &slack, report);
     if (at_first) vram_times(vram_add(report, p->role, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_WINDOW_VIEWS, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, phase), VRAM_SYMBOL_BYTES, views);
-    leave_out_own_cache(&best, at_first);
-    emit_stage(&best, p->role, phase, &slack, report);
+    leave_out_own_cache(best, at_first);
+    emit_stage(best, p->role, phase, &slack, report);
     emit_slack(p, slack, phase, report);
 }
 
