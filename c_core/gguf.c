@@ -311,13 +311,14 @@ static vram_ggml_type type_of(recipe *r, const piece *p, double layer)
 
 /* --------------------------------------------------------------------------------------------------------- the walk -- */
 
-static bool is_value(const vram_model *model, const vram_tensor *t)
+/* The file's tensors of every row of the table: of all its layers the same, but for their types */
+typedef struct { int n[VRAM_MAX_TENSORS]; piece piece[VRAM_MAX_TENSORS][MAX_PIECES]; } file_rows;
+
+static bool has_values(const file_rows *rows, int i)
 {
-    piece pieces[MAX_PIECES];
-    int n = pieces_of(model, t, pieces);
-    for (int i = 0; i < n; i++)
-        if (pieces[i].category == VRAM_ROLE_OF_VALUE || pieces[i].category == VRAM_ROLE_OF_QKV) return true;
-    return false;
+    bool any = false;
+    for (int k = 0; k < rows->n[i]; k++) any |= rows->piece[i][k].category == VRAM_ROLE_OF_VALUE || rows->piece[i][k].category == VRAM_ROLE_OF_QKV;
+    return any;
 }
 
 /* Whose heads the file states for layer 0: none where layers without attention are written as such; files of delta nets have one number for all layers */
@@ -328,7 +329,7 @@ static const vram_attention *first_attention(const vram_model *model)
     return &model->kind[model->layer_kind[i]].attention;
 }
 
-static recipe recipe_of(const vram_scenario *scenario, const vram_model *model, vram_format format)
+static recipe recipe_of(const vram_scenario *scenario, const vram_model *model, vram_format format, const file_rows *rows)
 {
     const vram_format_row *row = vram_format_get(format);
     const vram_attention *first = first_attention(model);
@@ -338,42 +339,50 @@ static recipe recipe_of(const vram_scenario *scenario, const vram_model *model, 
     for (int i = 0; i < model->kinds; i++) r.experts = vram_max(r.experts, (double)model->kind[i].ffn.experts);
     if (first->type == VRAM_MIXER_SOFTMAX) r.grouping = vram_floor_div((double)first->heads, (double)first->kv_heads);
     for (int i = 0; i < model->tensors; i++)
-        if (model->tensor[i].kind >= 0 && is_value(model, &model->tensor[i]))
+        if (model->tensor[i].kind >= 0 && has_values(rows, i))
             r.values += (double)model->tensor[i].layers + (model->tensor[i].kind == model->layer_kind[model->layers - 1] ? more : 0);
     r.seventy = model->layers == 80 && (is(model->model_type, "qwen2") || ((is(model->model_type, "llama") || is(model->model_type, "mistral")) && r.grouping > 1));
     return r;
 }
 
-static void visit_row(const vram_model *model, const vram_tensor *t, double layer, recipe *r, vram_gguf_visitor *visit, void *context)
+typedef struct { const vram_model *model; const file_rows *rows; recipe recipe; vram_gguf_visitor *visit; void *context; } walker;
+
+static void visit_pieces(walker *w, const vram_tensor *t, int n, const piece pieces[], double layer)
 {
-    piece pieces[MAX_PIECES];
-    int n = pieces_of(model, t, pieces);
-    for (int i = 0; i < n; i++) {
-        vram_ggml_type type = type_of(r, &pieces[i], layer);
-        vram_gguf_tensor tensor = {t, pieces[i].category, type, (int64_t)layer, pieces[i].category == VRAM_ROLE_OF_TOKEN_EMBEDDING, pieces[i].width, pieces[i].rows, pieces[i].matrices, 0};
-        tensor.bytes = vram_ggml_bytes(type, pieces[i].width) * pieces[i].rows * pieces[i].matrices;
-        visit(context, &tensor);
+    for (const piece *p = pieces; p < pieces + n; p++) {
+        vram_ggml_type type = type_of(&w->recipe, p, layer);
+        vram_gguf_tensor tensor = {t, p->category, type, (int64_t)layer, p->category == VRAM_ROLE_OF_TOKEN_EMBEDDING, p->width, p->rows, p->matrices, 0};
+        tensor.bytes = vram_ggml_bytes(type, p->width) * p->rows * p->matrices;
+        w->visit(w->context, &tensor);
     }
 }
 
-static void visit_layer(const vram_model *model, int kind, double layer, recipe *r, vram_gguf_visitor *visit, void *context)
+static void visit_layer(walker *w, int kind, double layer)
 {
-    for (int i = 0; i < model->tensors; i++)
-        if (model->tensor[i].kind == kind) visit_row(model, &model->tensor[i], layer, r, visit, context);
+    for (int i = 0; i < w->model->tensors; i++)
+        if (w->model->tensor[i].kind == kind) visit_pieces(w, &w->model->tensor[i], w->rows->n[i], w->rows->piece[i], layer);
+}
+
+static void visit_more(walker *w, const vram_tensor *t, double layer)
+{
+    piece pieces[MAX_PIECES];
+    visit_pieces(w, t, pieces_of(w->model, t, pieces), pieces, layer);
 }
 
 void vram_gguf_walk(const vram_scenario *scenario, const vram_model *model, vram_format format, vram_gguf_visitor *visit, void *context)
 {
-    recipe r = recipe_of(scenario, model, format);
+    file_rows rows;
+    for (int i = 0; i < model->tensors; i++) rows.n[i] = pieces_of(model, &model->tensor[i], rows.piece[i]);
+    walker w = {model, &rows, recipe_of(scenario, model, format, &rows), visit, context};
     int64_t more = (int64_t)vram_mtp_layers(scenario, model);
     vram_tensor join = vram_mtp_projection(model), norms = vram_mtp_norms(model);
-    visit_layer(model, -1, -1, &r, visit, context);
-    for (int64_t layer = 0; layer < model->layers; layer++) visit_layer(model, model->layer_kind[layer], (double)layer, &r, visit, context);
+    visit_layer(&w, -1, -1);
+    for (int64_t layer = 0; layer < model->layers; layer++) visit_layer(&w, model->layer_kind[layer], (double)layer);
     for (int64_t i = 0; i < more; i++) {
         double layer = (double)(model->layers + i);
-        visit_layer(model, model->layer_kind[model->layers - 1], layer, &r, visit, context);
-        visit_row(model, &join, layer, &r, visit, context);
-        visit_row(model, &norms, layer, &r, visit, context);
+        visit_layer(&w, model->layer_kind[model->layers - 1], layer);
+        visit_more(&w, &join, layer);
+        visit_more(&w, &norms, layer);
     }
 }
 
@@ -383,6 +392,7 @@ typedef struct {
     const vram_scenario *scenario;
     const vram_model *model;
     bool engine;               /* only what llama.cpp puts on the GPU */
+    bool divided;              /* over GPUs */
     vram_llama_cpp_layers gpu; /* what it has */
     double blocks[VRAM_PART_OTHER + 1][VRAM_GGML_COUNT];
     double padding;
@@ -410,12 +420,19 @@ static bool on_gpu(const sums *s, const vram_gguf_tensor *t)
     return t->row->part != VRAM_PART_EMBEDDING && s->gpu.head;
 }
 
+/* What this GPU has of a row */
+static double share_of(const sums *s, const vram_tensor *t)
+{
+    vram_tensor mine = vram_rank_tensor(s->scenario, s->model, t);
+    if (s->engine) mine.layers = t->layers; /* which layers is said by number */
+    double whole = vram_tensor_params(t);
+    return whole > 0 ? vram_tensor_params(&mine) / whole : 0;
+}
+
 static void sum_tensor(void *context, const vram_gguf_tensor *t)
 {
     sums *s = context;
-    vram_tensor mine = vram_rank_tensor(s->scenario, s->model, t->row);
-    if (s->engine) mine.layers = t->row->layers; /* which layers is said by number */
-    double whole = vram_tensor_params(t->row), share = whole > 0 ? vram_tensor_params(&mine) / whole : 0;
+    double share = s->divided ? share_of(s, t->row) : 1;
     vram_part part = s->engine && t->token_embedding ? VRAM_PART_HEAD : t->row->part;
     if (!on_gpu(s, t)) return;
     s->blocks[part][t->type] += t->bytes / vram_ggml_get(t->type)->bytes * share;
@@ -499,6 +516,7 @@ static void add_sums(const sums *s, vram_role role, unsigned phases, vram_report
 void vram_gguf_weights(const vram_scenario *scenario, const vram_model *model, vram_role role, vram_format format, unsigned phases, vram_report *report)
 {
     sums s = {.scenario = scenario, .model = model, .engine = scenario->task == VRAM_TASK_INFERENCE && scenario->engine == VRAM_ENGINE_LLAMA_CPP};
+    s.divided = scenario->parallel.tensor > 1 || scenario->parallel.expert > 1 || scenario->parallel.pipeline > 1;
     if (s.engine) s.gpu = vram_llama_cpp_on_gpu(scenario, model);
     vram_gguf_walk(scenario, model, format, sum_tensor, &s);
     if (!s.engine || s.gpu.first < s.gpu.end) s.blocks[VRAM_PART_OTHER][VRAM_GGML_F32] += (double)model->rotary_factors;
