@@ -115,7 +115,7 @@ static void expert_padding(const vllm *v, vram_report *report)
 }
 
 /* A tensor as vLLM holds it: query, key and value in one, gate and up in one, and so on; payload and scales apart. */
-typedef struct { vram_allocator a; double tensors; const vllm *v; const vram_format_row *format; } loading;
+typedef struct { vram_allocator a; double tensors; const vllm *v; const vram_format_row *format; double numbers[VRAM_MAX_TENSORS]; /* of each row, in one layer */ } loading;
 
 static bool packed(const vram_format_row *f, const vram_tensor *t)
 {
@@ -180,8 +180,8 @@ static void take_kind(loading *l, int kind, bool first_layer)
             take_rotary(l, rotary_width(&m->kind[kind].attention));
             rotary = true;
         }
-        double numbers = numbers_of(l, t);
-        while (i + 1 < m->tensors && merges(t, &m->tensor[i + 1])) numbers += numbers_of(l, &m->tensor[++i]);
+        double numbers = l->numbers[i];
+        while (i + 1 < m->tensors && merges(t, &m->tensor[i + 1])) numbers += l->numbers[++i];
         if (outside && m->tensor[i].shard == VRAM_SHARD_VOCABULARY) numbers *= l->v->V / (double)m->vocab;
         take_numbers(l, numbers, packed(l->format, t));
     }
@@ -190,6 +190,7 @@ static void take_kind(loading *l, int kind, bool first_layer)
 static void take_model(loading *l)
 {
     const vram_model *m = l->v->m;
+    for (int i = 0; i < m->tensors; i++) l->numbers[i] = numbers_of(l, &m->tensor[i]);
     take_kind(l, -1, false);
     int64_t layers = (int64_t)vram_ceil_div((double)m->layers, (double)l->v->s->parallel.pipeline);
     for (int64_t i = 0; i < layers; i++) take_kind(l, m->layer_kind[i], i == 0);
