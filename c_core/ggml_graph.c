@@ -259,7 +259,7 @@ void ggml_graph_start(ggml_graph *g)
     g->place = GGML_ON_HOST;
     g->then = GGML_ON_GPU;
     g->copies = 1;
-    g->inputs_used = g->ops = g->aheads = g->handed = 0;
+    g->inputs_used = g->ops = g->aheads = g->handed = g->walks = 0;
     g->ahead_made = false;
     g->tensors = GGML_MAX_INPUTS;
     g->pool[GGML_ON_GPU] = empty_pool(128); /* CUDA's alignment */
@@ -395,6 +395,71 @@ void ggml_graph_run(ggml_graph *g, int stream, int carried)
     g->tensors = GGML_MAX_INPUTS;
 }
 
+/* ------------------------------------------------------------------------------------------------------- walked before -- */
+
+static ggml_found found(const ggml_graph *g)
+{
+    const ggml_pool *p = &g->pool[GGML_ON_GPU];
+    ggml_found f = {.holes = p->holes, .handed = {g->tensor[GGML_STREAM], g->tensor[GGML_CARRIED]}};
+    for (int i = 0; i < p->holes && i < GGML_MAX_FOUND; i++) f.hole[i] = p->hole[i];
+    return f;
+}
+
+static bool same_tensor(const ggml_tensor *a, const ggml_tensor *b)
+{
+    const ggml_memory *m = &a->at[GGML_ON_GPU], *o = &b->at[GGML_ON_GPU];
+    bool same_room = a->work == b->work && a->part[GGML_ON_GPU] == b->part[GGML_ON_GPU] && m->allocated == o->allocated && m->offset == o->offset && m->readers == o->readers;
+    return same_layout(&a->of, &b->of) && same_room && a->outside == b->outside && a->made == b->made && a->output == b->output && a->tag == b->tag;
+}
+
+static bool same_found(const ggml_found *a, const ggml_found *b)
+{
+    bool same = a->holes == b->holes && same_tensor(&a->handed[0], &b->handed[0]) && same_tensor(&a->handed[1], &b->handed[1]);
+    for (int i = 0; same && i < a->holes; i++) same = a->hole[i].offset == b->hole[i].offset && a->hole[i].bytes == b->hole[i].bytes;
+    return same;
+}
+
+/* Inputs have readers left: the last reading gives memory back. */
+static bool readers_left(const ggml_graph *g, const double reads[])
+{
+    bool left = true;
+    for (int i = GGML_CARRIED + 1; i < GGML_MAX_INPUTS; i++) left &= g->counting || reads[i] == 0 || g->tensor[i].at[GGML_ON_GPU].readers > reads[i];
+    return left;
+}
+
+bool ggml_graph_again(ggml_graph *g, int like)
+{
+    ggml_found now = found(g);
+    g->noting = g->walks < GGML_MAX_WALKED && now.holes <= GGML_MAX_FOUND;
+    if (!g->noting) return false;
+    for (int k = 0; k < g->walks; k++) {
+        const ggml_walked *w = &g->walked[k];
+        if (w->like != like || !same_found(&w->before, &now) || !readers_left(g, w->reads)) continue;
+        for (int i = GGML_CARRIED + 1; i < GGML_MAX_INPUTS; i++) g->tensor[i].at[GGML_ON_GPU].readers += g->counting ? w->reads[i] : -w->reads[i];
+        for (int i = 0; i < 2; i++) g->tensor[i] = w->after.handed[i];
+        g->pool[GGML_ON_GPU].holes = w->after.holes;
+        for (int i = 0; i < w->after.holes; i++) g->pool[GGML_ON_GPU].hole[i] = w->after.hole[i];
+        return true;
+    }
+    g->walked[g->walks] = (ggml_walked){.like = like, .before = now};
+    for (int i = 0; i < GGML_MAX_INPUTS; i++) g->walked[g->walks].reads[i] = g->tensor[i].at[GGML_ON_GPU].readers;
+    return false;
+}
+
+void ggml_graph_walked(ggml_graph *g)
+{
+    if (!g->noting) return;
+    ggml_walked *w = &g->walked[g->walks];
+    bool whole = true;
+    for (int i = 0; i < GGML_MAX_INPUTS; i++) {
+        double now = g->tensor[i].at[GGML_ON_GPU].readers;
+        whole &= i <= GGML_CARRIED || now > 0 || now == w->reads[i];
+        w->reads[i] = fabs(now - w->reads[i]);
+    }
+    w->after = found(g);
+    if (whole && w->after.holes <= GGML_MAX_FOUND) g->walks++;
+}
+
 /* On the host all inputs lie side by side, those that only the GPU reads, too, and the embeddings behind them. */
 static void allocate_on_host(ggml_graph *g)
 {
@@ -406,6 +471,7 @@ static void allocate_on_host(ggml_graph *g)
 void ggml_graph_second_pass(ggml_graph *g)
 {
     g->counting = false;
+    g->walks = 0;
     g->place = GGML_ON_HOST;
     g->split_copies = false;
     g->tensor[GGML_STREAM] = g->embeddings;

@@ -18,6 +18,8 @@ enum {
     GGML_MAX_SOURCES = 12,
     GGML_MAX_HOLES = 256,
     GGML_MAX_AHEAD = 512,   /* copies that the last split makes at its start for layers to come */
+    GGML_MAX_WALKED = 32,   /* layers that are remembered .. */
+    GGML_MAX_FOUND = 12,    /* .. when they found and left no more holes than this */
     GGML_NONE = -1,         /* no tensor: a weight, a cache */
     GGML_VIEW = 1 << 16     /* of another shape or order: read through a view, never taken over in place */
 };
@@ -81,6 +83,12 @@ typedef struct {
     ggml_hole hole[GGML_MAX_HOLES];
 } ggml_pool;
 
+/* What a layer on the GPU finds, or leaves: holes, the stream and what is carried */
+typedef struct { int holes; ggml_hole hole[GGML_MAX_FOUND]; ggml_tensor handed[2]; } ggml_found;
+
+/* A layer that has been walked: what it was like, and how often it read each input (in the second pass: how many readings are then left, fewer) */
+typedef struct { int like; ggml_found before, after; double reads[GGML_MAX_INPUTS]; } ggml_walked;
+
 typedef struct {
     bool host_layers;       /* the layer at hand lies in host memory */
     bool last_split;        /* no layer to come does: the layer's last split holds all that follows, and its inputs */
@@ -96,6 +104,9 @@ typedef struct {
     int aheads, handed;     /* copies for layers to come, and how many of them their layers have got; at first none has memory */
     bool ahead_made;
     ggml_hole ahead[GGML_MAX_AHEAD];
+    int walks;
+    bool noting;            /* the layer at hand is the next of these */
+    ggml_walked walked[GGML_MAX_WALKED];
     int tensors, ops;
     ggml_tensor tensor[GGML_MAX_TENSORS];
     ggml_op op[GGML_MAX_OPS];
@@ -128,6 +139,10 @@ void ggml_graph_write(ggml_graph *graph, int sources, const int source[]);
 void ggml_graph_use(ggml_graph *graph, int sources, const int source[]);
 /* Runs the operations since the last call. The next layer reads `stream` as GGML_STREAM and `carried` as GGML_CARRIED. */
 void ggml_graph_run(ggml_graph *graph, int stream, int carried);
+/* Has a layer like this one met the same memory before? Then it is done already, and leaves what that one left. Else it is to be described and run,
+ * and told to ggml_graph_walked(). */
+bool ggml_graph_again(ggml_graph *graph, int like);
+void ggml_graph_walked(ggml_graph *graph);
 /* Between the passes. */
 void ggml_graph_second_pass(ggml_graph *graph);
 /* Allocates the inputs that are not yet: where all that follows is one split. */

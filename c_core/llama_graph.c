@@ -228,6 +228,26 @@ static void head(net *n, int stream)
     run(n, GGML_NONE, GGML_NONE);
 }
 
+/* All that the description of a layer between the first and the last on a GPU depends on; -1: on more */
+static int like_of(const net *n, const vram_layer *l)
+{
+    if (n->b->host_layers > 0 || n->no_kernel || n->layer == n->b->first || last(n) || l->attention.index_heads > 0) return -1;
+    int next = n->m->layer_kind[n->layer + 1], turned = trait(n, ROPE_3_OF_4) && n->layer % 4 == 3;
+    return (n->m->layer_kind[n->layer] * VRAM_MAX_KINDS + next) * 2 + turned;
+}
+
+static void walk_layer(net *n, const vram_layer *l)
+{
+    n->carried = GGML_NONE;
+    n->carried_made = false;
+    n->picked = GGML_NONE;
+    n->g->host_layers = on_host(n);
+    n->g->last_split = n->layer + 1 == n->b->host_layers && !n->no_kernel;
+    int stream = l->parallel && l->attention.type != VRAM_MIXER_NONE ? parallel_layer(n, l) : plain_layer(n, l);
+    run(n, stream, n->carried);
+    if (n->layer + 1 >= n->b->host_layers && !n->no_kernel) ggml_graph_allocate_inputs(n->g);
+}
+
 static void walk(net *n)
 {
     n->rows = n->tokens;
@@ -245,14 +265,10 @@ static void walk(net *n)
     if (whole && trait(n, SCALED_EMBEDDINGS)) run(n, same(n, true, STREAM), GGML_NONE);
     for (n->layer = n->b->first; n->layer < n->b->end; n->layer++) {
         const vram_layer *l = layer_at(n, n->layer);
-        n->carried = GGML_NONE;
-        n->carried_made = false;
-        n->picked = GGML_NONE;
-        n->g->host_layers = on_host(n);
-        n->g->last_split = n->layer + 1 == n->b->host_layers && !n->no_kernel;
-        int stream = l->parallel && l->attention.type != VRAM_MIXER_NONE ? parallel_layer(n, l) : plain_layer(n, l);
-        run(n, stream, n->carried);
-        if (n->layer + 1 >= n->b->host_layers && !n->no_kernel) ggml_graph_allocate_inputs(n->g);
+        int like = like_of(n, l);
+        if (like >= 0 && ggml_graph_again(n->g, like)) continue;
+        walk_layer(n, l);
+        if (like >= 0) ggml_graph_walked(n->g);
     }
     n->layer = n->m->layers;
     n->g->host_layers = on_host(n);
