@@ -1,7 +1,7 @@
 /* api.c -- presets are parsed once; then text in, text out. The working structs live with the caller's vram_json. */
 #include "json.h"
 
-#include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,13 +93,11 @@ const vram_gpu *vram_json_gpu(const vram_json *json, const char *id)
     return NULL;
 }
 
-static char *refusal(const vram_error *error)
+static char *print(cJSON *tree)
 {
-    vram_text text = {0};
-    vram_text_open(&text, NULL, '{');
-    vram_json_error_write(&text, "error", error);
-    vram_text_close(&text, '}');
-    return vram_text_end(&text);
+    char *text = cJSON_PrintUnformatted(tree);
+    cJSON_Delete(tree);
+    return text;
 }
 
 /* What was read of a text is forgotten with it. */
@@ -121,10 +119,9 @@ char *vram_json_estimate(vram_json *json, const char *scenario, size_t bytes)
     cJSON *tree = parse(json, scenario, bytes, &error);
     bool done = tree && estimate(json, tree, json->compared, &error);
     json->estimated = done;
-    vram_text text = {0};
-    if (done) vram_json_report_write(&text, &json->scenario, tree, &json->report);
+    cJSON *out = done ? vram_json_report_write(&json->scenario, tree, &json->report) : vram_json_error_write(&error);
     cJSON_Delete(tree);
-    return done ? vram_text_end(&text) : refusal(&error);
+    return print(out);
 }
 
 /* The object and key that "a.b" or "a" names in a scenario; makes the section when it is not there. */
@@ -157,22 +154,26 @@ void vram_json_put_back(vram_json *json, const vram_json_swap *swap)
 
 const vram_report *vram_json_run(vram_json *json, const cJSON *tree, vram_error *error) { return estimate(json, tree, 0, error) ? &json->report : NULL; }
 
-static void option(vram_json *json, cJSON *tree, const char *path, const cJSON *value, vram_text *text)
+static cJSON *option(vram_json *json, cJSON *tree, const char *path, const cJSON *value)
 {
     vram_error error;
+    cJSON *row = cJSON_CreateObject();
     vram_json_swap swap = vram_json_put(tree, path, cJSON_Duplicate(value, 1));
-    vram_text_open(text, NULL, '{');
-    vram_text_tree(text, "value", value);
+    cJSON_AddItemToObject(row, "value", cJSON_Duplicate(value, 1));
     if (estimate(json, tree, 0, &error)) {
         const vram_fit *fit = &json->report.fit[0];
-        vram_text_number(text, "bytes", json->report.peak_bytes);
-        vram_text_string(text, "phase", vram_name(VRAM_LIST_PHASE, (int)json->report.peak));
-        vram_text_number(text, "needed_bytes", fit->needed_bytes);
-        vram_text_string(text, "verdict", vram_name(VRAM_LIST_VERDICT, (int)fit->verdict));
-        vram_text_number(text, "gpus_needed", (double)fit->gpus_needed);
-    } else vram_json_error_write(text, "error", &error);
-    vram_text_close(text, '}');
+        cJSON_AddItemToObject(row, "bytes", vram_json_whole(json->report.peak_bytes));
+        cJSON_AddStringToObject(row, "phase", vram_name(VRAM_LIST_PHASE, (int)json->report.peak));
+        cJSON_AddItemToObject(row, "needed_bytes", vram_json_whole(fit->needed_bytes));
+        cJSON_AddStringToObject(row, "verdict", vram_name(VRAM_LIST_VERDICT, (int)fit->verdict));
+        cJSON_AddNumberToObject(row, "gpus_needed", (double)fit->gpus_needed);
+    } else {
+        cJSON *wrapped = vram_json_error_write(&error);
+        cJSON_AddItemToObject(row, "error", cJSON_DetachItemFromObjectCaseSensitive(wrapped, "error"));
+        cJSON_Delete(wrapped);
+    }
     vram_json_put_back(json, &swap);
+    return row;
 }
 
 char *vram_json_options(vram_json *json, const char *request, size_t bytes)
@@ -185,19 +186,15 @@ char *vram_json_options(vram_json *json, const char *request, size_t bytes)
         cJSON_Delete(tree);
         tree = NULL;
     }
-    if (!tree) return refusal(&error);
-    vram_text text = {0};
-    vram_text_open(&text, NULL, '{');
-    vram_text_open(&text, "options", '{');
+    if (!tree) return print(vram_json_error_write(&error));
+    cJSON *out = cJSON_CreateObject(), *answers = cJSON_AddObjectToObject(out, "options");
     for (const cJSON *o = options->child; o; o = o->next) {
-        vram_text_open(&text, o->string, '[');
-        for (const cJSON *value = cJSON_IsArray(o) ? o->child : NULL; value; value = value->next) option(json, scenario, o->string, value, &text);
-        vram_text_close(&text, ']');
+        cJSON *rows = cJSON_AddArrayToObject(answers, o->string);
+        for (const cJSON *value = cJSON_IsArray(o) ? o->child : NULL; value; value = value->next)
+            cJSON_AddItemToArray(rows, option(json, scenario, o->string, value));
     }
-    vram_text_close(&text, '}');
-    vram_text_close(&text, '}');
     cJSON_Delete(tree);
-    return vram_text_end(&text);
+    return print(out);
 }
 
 char *vram_json_timeline(vram_json *json, const char *scenario, size_t bytes)
@@ -206,12 +203,9 @@ char *vram_json_timeline(vram_json *json, const char *scenario, size_t bytes)
     cJSON *tree = parse(json, scenario, bytes, &error);
     bool done = tree && estimate(json, tree, json->compared, &error);
     cJSON_Delete(tree);
+    if (done) vram_timeline_of(&json->scenario, &json->report, &json->timeline);
     json->estimated = done;
-    if (!done) return refusal(&error);
-    vram_text text = {0};
-    vram_timeline_of(&json->scenario, &json->report, &json->timeline);
-    vram_json_timeline_write(&text, &json->timeline);
-    return vram_text_end(&text);
+    return print(done ? vram_json_timeline_write(&json->timeline) : vram_json_error_write(&error));
 }
 
 static char *solve(vram_json *json, cJSON *scenario, const cJSON *paths)
@@ -219,10 +213,7 @@ static char *solve(vram_json *json, cJSON *scenario, const cJSON *paths)
     vram_error error;
     json->estimated = false;
     json->answers = vram_json_solve_tree(json, scenario, paths, &json->asked, json->answer, &error);
-    if (json->answers < 0) return refusal(&error);
-    vram_text text = {0};
-    vram_json_solution_write(&text, json->answers, json->answer);
-    return vram_text_end(&text);
+    return print(json->answers < 0 ? vram_json_error_write(&error) : vram_json_solution_write(json->answers, json->answer));
 }
 
 char *vram_json_solve(vram_json *json, const char *request, size_t bytes)
@@ -236,28 +227,14 @@ char *vram_json_solve(vram_json *json, const char *request, size_t bytes)
     else if (paths && !cJSON_IsArray(paths)) vram_json_refuse(paths, VRAM_ERROR_TYPE, "for", &error);
     else if (tree) text = solve(json, scenario, paths);
     cJSON_Delete(tree);
-    return text ? text : refusal(&error);
-}
-
-/* "a,b" to an array of texts */
-static cJSON *names_of(const char *paths)
-{
-    cJSON *array = cJSON_CreateArray();
-    for (const char *from = paths;; from++) {
-        size_t n = strcspn(from, ",");
-        char name[64];
-        snprintf(name, sizeof name, "%.*s", (int)n, from);
-        cJSON_AddItemToArray(array, cJSON_CreateString(name));
-        from += n;
-        if (!*from) return array;
-    }
+    return text ? text : print(vram_json_error_write(&error));
 }
 
 char *vram_json_solve_for(vram_json *json, const char *scenario, size_t bytes, const char *paths)
 {
     vram_error error;
-    cJSON *tree = parse(json, scenario, bytes, &error), *names = paths ? names_of(paths) : NULL;
-    char *text = tree ? solve(json, tree, names) : refusal(&error);
+    cJSON *tree = parse(json, scenario, bytes, &error), *names = paths ? vram_json_split(paths, strlen(paths), ',') : NULL;
+    char *text = tree ? solve(json, tree, names) : print(vram_json_error_write(&error));
     if (!tree) json->answers = -1;
     cJSON_Delete(names);
     cJSON_Delete(tree);
@@ -275,10 +252,7 @@ static char *claim(vram_json *json, cJSON *scenario)
     vram_error error;
     json->estimated = false;
     json->judged = vram_json_claim_tree(json, scenario, &json->asked, &json->claim, &error);
-    if (!json->judged) return refusal(&error);
-    vram_text text = {0};
-    vram_json_claim_write(&text, &json->claim);
-    return vram_text_end(&text);
+    return print(json->judged ? vram_json_claim_write(&json->claim) : vram_json_error_write(&error));
 }
 
 char *vram_json_claim(vram_json *json, const char *request, size_t bytes)
@@ -288,7 +262,7 @@ char *vram_json_claim(vram_json *json, const char *request, size_t bytes)
     bool is_scenario = cJSON_IsObject(scenario);
     json->judged = false;
     if (tree && !is_scenario) vram_json_refuse(tree, VRAM_ERROR_TYPE, "scenario", &error);
-    char *text = is_scenario ? claim(json, scenario) : refusal(&error);
+    char *text = is_scenario ? claim(json, scenario) : print(vram_json_error_write(&error));
     cJSON_Delete(tree);
     return text;
 }
@@ -298,7 +272,7 @@ char *vram_json_claim_of(vram_json *json, const char *scenario, size_t bytes)
     vram_error error;
     cJSON *tree = parse(json, scenario, bytes, &error);
     json->judged = false;
-    char *text = tree ? claim(json, tree) : refusal(&error);
+    char *text = tree ? claim(json, tree) : print(vram_json_error_write(&error));
     cJSON_Delete(tree);
     return text;
 }
@@ -307,29 +281,25 @@ const vram_json_claim_answer *vram_json_claimed(const vram_json *json) { return 
 
 char *vram_json_tables(vram_json *json)
 {
-    vram_text text = {0};
+    cJSON *out = cJSON_CreateObject();
     (void)json;
-    vram_text_open(&text, NULL, '{');
-    vram_text_number(&text, "version", 1);
-    vram_text_number(&text, "abi", VRAM_ABI);
-    vram_json_fields(&text, "fields");
-    vram_json_lists(&text, "lists");
-    vram_text_close(&text, '}');
-    return vram_text_end(&text);
+    cJSON_AddNumberToObject(out, "version", 1);
+    cJSON_AddNumberToObject(out, "abi", VRAM_ABI);
+    cJSON_AddItemToObject(out, "fields", vram_json_fields());
+    cJSON_AddItemToObject(out, "lists", vram_json_lists());
+    return print(out);
 }
 
-void vram_json_free(char *text) { free(text); }
+void vram_json_free(char *text) { cJSON_free(text); }
 
 const struct vram_report *vram_json_last(const vram_json *json) { return json->estimated ? &json->report : NULL; }
 
 char *vram_json_part(const char *report, const char *key)
 {
     cJSON *tree = cJSON_Parse(report);
-    const cJSON *part = cJSON_GetObjectItemCaseSensitive(tree, key);
-    vram_text text = {0};
-    if (part) vram_text_tree(&text, NULL, part);
+    cJSON *part = cJSON_DetachItemFromObjectCaseSensitive(tree, key);
     cJSON_Delete(tree);
-    return part ? vram_text_end(&text) : NULL;
+    return part ? print(part) : NULL;
 }
 
 char *vram_json_preset(const vram_json *json, const char *id)

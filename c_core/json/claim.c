@@ -122,7 +122,7 @@ static cJSON *value_made(const level *l)
     case WORD: return cJSON_CreateString(l->row->word);
     case ON: return cJSON_CreateTrue();
     case OFF: return cJSON_CreateFalse();
-    default: return cJSON_CreateNumber(l->number);
+    default: return vram_json_whole(l->number);
     }
 }
 
@@ -151,7 +151,7 @@ static void run(search *q, tried *t)
         if (!t->of[g]) continue;
         const level *l = &q->group[g].level[t->of[g] - 1];
         swap[n++] = vram_json_put(q->tree, l->row->path, value_made(l));
-        if (l->row->second) swap[n++] = vram_json_put(q->tree, l->row->second, cJSON_CreateNumber((double)q->as_said->gpus));
+        if (l->row->second) swap[n++] = vram_json_put(q->tree, l->row->second, vram_json_whole((double)q->as_said->gpus));
     }
     const vram_report *r = vram_json_run(q->json, q->tree, &error);
     while (n > 0) vram_json_put_back(q->json, &swap[--n]);
@@ -360,11 +360,9 @@ static bool cheapest(search *q, unsigned without)
 
 static void print_value(const cJSON *value, char out[40])
 {
-    vram_text text = {0};
-    vram_text_tree(&text, NULL, value);
-    char *whole = vram_text_end(&text);
-    snprintf(out, 40, "%s", whole && strlen(whole) < 40 ? whole : "null");
-    free(whole);
+    char *text = value ? cJSON_PrintUnformatted(value) : NULL;
+    snprintf(out, 40, "%s", text && strlen(text) < 40 ? text : "null");
+    cJSON_free(text);
 }
 
 static void write_change(const search *q, vram_json_change *out, const char *path, cJSON *value)
@@ -395,7 +393,7 @@ static void write_set(search *q, const choice chosen, int cost, vram_json_change
         }
         if (next < 0 || set->changes + 2 > VRAM_JSON_CHANGES) return;
         const level *l = &q->group[next].level[chosen[next] - 1];
-        if (l->row->second && number_of(q, l->row->second) != (double)q->as_said->gpus) write_change(q, &set->change[set->changes++], l->row->second, cJSON_CreateNumber((double)q->as_said->gpus));
+        if (l->row->second && number_of(q, l->row->second) != (double)q->as_said->gpus) write_change(q, &set->change[set->changes++], l->row->second, vram_json_whole((double)q->as_said->gpus));
         write_change(q, &set->change[set->changes], l->row->path, value_made(l));
         set->change[set->changes++].saves_bytes = (before ? before->needed : 0) - least;
         so_far[next] = chosen[next];
@@ -487,16 +485,6 @@ static void judge(search *q, vram_json_claim_answer *answer)
     else if (least && !least->refused) answer->least_needed_bytes = least->needed;
 }
 
-static cJSON *tree_of(const vram_scenario *s, const cJSON *said)
-{
-    vram_text text = {0};
-    vram_json_scenario_write(&text, NULL, s, said);
-    char *whole = vram_text_end(&text);
-    cJSON *tree = whole ? cJSON_Parse(whole) : NULL;
-    free(whole);
-    return tree;
-}
-
 bool vram_json_claim_tree(vram_json *json, cJSON *scenario, vram_scenario *s, vram_json_claim_answer *answer, vram_error *error)
 {
     memset(answer, 0, sizeof *answer);
@@ -505,7 +493,7 @@ bool vram_json_claim_tree(vram_json *json, cJSON *scenario, vram_scenario *s, vr
     tried *room = q ? calloc(MOST_ESTIMATES, sizeof *room) : NULL;
     if (room) {
         q->json = json, q->tree = scenario, q->as_said = s, q->tried = room;
-        q->plain = tree_of(s, scenario);
+        q->plain = vram_json_scenario_write(s, scenario);
         judge(q, answer);
         cJSON_Delete(q->plain);
     }
@@ -516,43 +504,39 @@ bool vram_json_claim_tree(vram_json *json, cJSON *scenario, vram_scenario *s, vr
 
 /* --------------------------------------------------------------------------------------------------------------- JSON -- */
 
-static void write_changes(vram_text *t, const vram_json_change_set *set)
+static void add_set(cJSON *to, const vram_json_change_set *set)
 {
-    vram_text_open(t, "changes", '[');
-    for (const vram_json_change *c = set->change; c < set->change + set->changes; c++) {
-        vram_text_open(t, NULL, '{');
-        vram_text_string(t, "path", c->path);
-        vram_text_word(t, "from", c->from);
-        vram_text_word(t, "value", c->value);
-        vram_text_number(t, "saves_bytes", c->saves_bytes);
-        vram_text_close(t, '}');
+    cJSON *rows = cJSON_AddArrayToObject(to, "changes");
+    for (int i = 0; i < set->changes; i++) {
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "path", set->change[i].path);
+        cJSON_AddRawToObject(row, "from", set->change[i].from);
+        cJSON_AddRawToObject(row, "value", set->change[i].value);
+        cJSON_AddItemToObject(row, "saves_bytes", vram_json_whole(set->change[i].saves_bytes));
+        cJSON_AddItemToArray(rows, row);
     }
-    vram_text_close(t, ']');
     if (!set->changes) return;
-    vram_text_number(t, "cost", set->cost);
-    vram_text_number(t, "changed_bytes", set->bytes);
-    vram_text_number(t, "changed_needed_bytes", set->needed_bytes);
+    cJSON_AddNumberToObject(to, "cost", set->cost);
+    cJSON_AddItemToObject(to, "changed_bytes", vram_json_whole(set->bytes));
+    cJSON_AddItemToObject(to, "changed_needed_bytes", vram_json_whole(set->needed_bytes));
 }
 
-void vram_json_claim_write(vram_text *t, const vram_json_claim_answer *a)
+cJSON *vram_json_claim_write(const vram_json_claim_answer *a)
 {
     static const char *const verdicts[] = {"possible", "only_if", "no"};
-    vram_text_open(t, NULL, '{');
-    vram_text_open(t, "claim", '{');
-    vram_text_string(t, "verdict", verdicts[a->verdict]);
-    vram_text_number(t, "bytes", a->bytes);
-    vram_text_number(t, "needed_bytes", a->needed_bytes);
-    vram_text_number(t, "usable_bytes", a->usable_bytes);
-    vram_text_string(t, "peak_phase", vram_name(VRAM_LIST_PHASE, a->phase));
-    write_changes(t, &a->set[0]);
-    vram_text_open(t, "alternatives", '[');
+    cJSON *out = cJSON_CreateObject(), *claim = cJSON_AddObjectToObject(out, "claim"), *others;
+    cJSON_AddStringToObject(claim, "verdict", verdicts[a->verdict]);
+    cJSON_AddItemToObject(claim, "bytes", vram_json_whole(a->bytes));
+    cJSON_AddItemToObject(claim, "needed_bytes", vram_json_whole(a->needed_bytes));
+    cJSON_AddItemToObject(claim, "usable_bytes", vram_json_whole(a->usable_bytes));
+    cJSON_AddStringToObject(claim, "peak_phase", vram_name(VRAM_LIST_PHASE, a->phase));
+    add_set(claim, &a->set[0]);
+    others = cJSON_AddArrayToObject(claim, "alternatives");
     for (int i = 1; i < a->sets; i++) {
-        vram_text_open(t, NULL, '{');
-        write_changes(t, &a->set[i]);
-        vram_text_close(t, '}');
+        cJSON *set = cJSON_CreateObject();
+        add_set(set, &a->set[i]);
+        cJSON_AddItemToArray(others, set);
     }
-    vram_text_close(t, ']');
-    if (a->verdict == VRAM_JSON_NO) vram_text_number(t, "least_needed_bytes", a->least_needed_bytes);
-    vram_text_close(t, '}');
-    vram_text_close(t, '}');
+    if (a->verdict == VRAM_JSON_NO) cJSON_AddItemToObject(claim, "least_needed_bytes", vram_json_whole(a->least_needed_bytes));
+    return out;
 }

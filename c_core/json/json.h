@@ -19,16 +19,6 @@ bool vram_json_boolean(const cJSON *item, const char *path, int *out, vram_error
 /* An error about a value that is there but will not do; keeps a printable extract of it. Returns false. */
 bool vram_json_refuse(const cJSON *item, vram_error_code code, const char *path, vram_error *error);
 
-/* text.c: a text that is being written, {0} at first. Values go one behind the other; in an object each has a key, else that is NULL. */
-typedef struct { char *at; size_t length, room; bool lost; } vram_text;
-void vram_text_open(vram_text *text, const char *key, char bracket); /* '{' or '[' */
-void vram_text_close(vram_text *text, char bracket);
-void vram_text_string(vram_text *text, const char *key, const char *value);
-void vram_text_number(vram_text *text, const char *key, double value); /* with all its digits; null when not finite */
-void vram_text_word(vram_text *text, const char *key, const char *word); /* true, false, null, or any JSON */
-void vram_text_tree(vram_text *text, const char *key, const cJSON *tree);
-char *vram_text_end(vram_text *text); /* the caller's to free; NULL: out of memory */
-
 /* config.c: a config.json, or a rule-of-thumb model. Paths in errors begin with "model". */
 bool vram_config_read(const cJSON *config, vram_model *model, vram_error *error);
 
@@ -40,8 +30,9 @@ const vram_gpu *vram_json_gpu(const vram_json *json, const char *id);
  * the scenario holds from before, which are not read again; {0} for none. */
 typedef struct { const cJSON *model, *critic, *reference, *reward; } vram_json_configs;
 bool vram_json_scenario_read(const vram_json *json, const cJSON *tree, vram_scenario *scenario, vram_json_configs *held, vram_error *error);
-void vram_json_scenario_write(vram_text *text, const char *key, const vram_scenario *scenario, const cJSON *source);
-void vram_json_fields(vram_text *text, const char *key); /* the table of fields, for vram_json_tables() */
+cJSON *vram_json_scenario_write(const vram_scenario *scenario, const cJSON *source);
+cJSON *vram_json_split(const char *text, size_t n, char by); /* "a,b" to an array of texts */
+cJSON *vram_json_fields(void); /* the table of fields, for vram_json_tables() */
 
 /* The range of a whole-number field, what it is in a scenario, and a bound that the model sets (0: none). False: no such field. */
 typedef struct { double min, max, now, limit; } vram_json_range;
@@ -60,13 +51,14 @@ int vram_json_solve_tree(vram_json *json, cJSON *scenario, const cJSON *paths, v
 
 /* claim.c: the answer to a claim; false with an error. `scenario` is changed meanwhile; s is room. */
 bool vram_json_claim_tree(vram_json *json, cJSON *scenario, vram_scenario *s, vram_json_claim_answer *answer, vram_error *error);
-void vram_json_claim_write(vram_text *text, const vram_json_claim_answer *answer);
+cJSON *vram_json_claim_write(const vram_json_claim_answer *answer);
 
 /* report.c */
-void vram_json_report_write(vram_text *text, const vram_scenario *scenario, const cJSON *source, const vram_report *report);
-void vram_json_timeline_write(vram_text *text, const vram_timeline *timeline);
-void vram_json_solution_write(vram_text *text, int n, const vram_json_answer rows[]);
-void vram_json_error_write(vram_text *text, const char *key, const vram_error *error);
-void vram_json_lists(vram_text *text, const char *key); /* the lists of ids, for vram_json_tables() */
+cJSON *vram_json_report_write(const vram_scenario *scenario, const cJSON *source, const vram_report *report);
+cJSON *vram_json_timeline_write(const vram_timeline *timeline);
+cJSON *vram_json_solution_write(int n, const vram_json_answer rows[]);
+cJSON *vram_json_error_write(const vram_error *error); /* {"error": {..}} */
+cJSON *vram_json_whole(double value);                  /* a number with all its digits; null when not finite */
+cJSON *vram_json_lists(void);                          /* the lists of ids, for vram_json_tables() */
 
 #endif

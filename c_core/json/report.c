@@ -3,108 +3,114 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-static void add_name(vram_text *t, const char *key, vram_list list, int value) { vram_text_string(t, key, vram_name(list, value)); }
-
-static void add_numbers(vram_text *t, const char *key, int n, const double value[])
+/* cJSON prints 15 digits when they seem enough; a number read back must be the same to the last bit */
+cJSON *vram_json_whole(double value)
 {
-    vram_text_open(t, key, '[');
-    for (int i = 0; i < n; i++) vram_text_number(t, NULL, value[i]);
-    vram_text_close(t, ']');
+    char text[40];
+    if (!isfinite(value)) return cJSON_CreateNull();
+    if (value == floor(value) && fabs(value) < 1e9) return cJSON_CreateNumber(value);
+    if (value == floor(value) && fabs(value) < VRAM_LARGEST) { /* cJSON would print what an int does not hold as a real, and read it back to be sure */
+        int at = (int)sizeof text - 1;
+        text[at] = '\0';
+        for (int64_t rest = (int64_t)fabs(value); rest > 0; rest /= 10) text[--at] = (char)('0' + rest % 10);
+        if (value < 0) text[--at] = '-';
+        return cJSON_CreateRaw(text + at);
+    }
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) break;
+    }
+    return cJSON_CreateRaw(text);
 }
 
-static void add_formula(vram_text *t, int factors, const vram_factor factor[])
+static void add_whole(cJSON *object, const char *key, double value) { cJSON_AddItemToObject(object, key, vram_json_whole(value)); }
+static void add_name(cJSON *object, const char *key, vram_list list, int value) { cJSON_AddStringToObject(object, key, vram_name(list, value)); }
+
+static void add_formula(cJSON *object, int factors, const vram_factor factor[])
 {
-    vram_text_open(t, "formula", '[');
+    cJSON *formula = cJSON_AddArrayToObject(object, "formula");
     for (int i = 0; i < factors; i++) {
-        vram_text_open(t, NULL, '{');
-        add_name(t, "symbol", VRAM_LIST_SYMBOL, (int)factor[i].symbol);
-        add_name(t, "id", VRAM_LIST_SYMBOL_ID, (int)factor[i].symbol);
-        vram_text_number(t, "value", factor[i].value);
-        vram_text_close(t, '}');
+        cJSON *row = cJSON_CreateObject();
+        add_name(row, "symbol", VRAM_LIST_SYMBOL, (int)factor[i].symbol);
+        add_name(row, "id", VRAM_LIST_SYMBOL_ID, (int)factor[i].symbol);
+        add_whole(row, "value", factor[i].value);
+        cJSON_AddItemToArray(formula, row);
     }
-    vram_text_close(t, ']');
 }
 
-static void add_phase_names(vram_text *t, unsigned phases)
+static void add_phase_names(cJSON *object, unsigned phases)
 {
-    vram_text_open(t, "phases", '[');
+    cJSON *array = cJSON_AddArrayToObject(object, "phases");
     for (int p = 0; p < VRAM_PHASE_COUNT; p++)
-        if (phases & VRAM_BIT(p)) add_name(t, NULL, VRAM_LIST_PHASE, p);
-    vram_text_close(t, ']');
+        if (phases & VRAM_BIT(p)) cJSON_AddItemToArray(array, cJSON_CreateString(vram_name(VRAM_LIST_PHASE, p)));
 }
 
-static void add_entries(vram_text *t, const vram_report *r)
+static cJSON *entry_write(const vram_entry *e)
 {
-    vram_text_open(t, "entries", '[');
-    for (const vram_entry *e = r->entry; e < r->entry + r->entries; e++) {
-        vram_text_open(t, NULL, '{');
-        add_name(t, "role", VRAM_LIST_ROLE, (int)e->role);
-        add_name(t, "component", VRAM_LIST_COMPONENT, (int)e->component);
-        add_name(t, "what", VRAM_LIST_WHAT, (int)e->what);
-        vram_text_number(t, "bytes", e->bytes);
-        add_name(t, "kind", VRAM_LIST_CERTAINTY, (int)e->kind);
-        add_phase_names(t, e->phases);
-        add_formula(t, e->factors, e->factor);
-        add_name(t, "source", VRAM_LIST_SOURCE, (int)e->source);
-        vram_text_close(t, '}');
-    }
-    vram_text_close(t, ']');
+    cJSON *row = cJSON_CreateObject();
+    add_name(row, "role", VRAM_LIST_ROLE, (int)e->role);
+    add_name(row, "component", VRAM_LIST_COMPONENT, (int)e->component);
+    add_name(row, "what", VRAM_LIST_WHAT, (int)e->what);
+    add_whole(row, "bytes", e->bytes);
+    add_name(row, "kind", VRAM_LIST_CERTAINTY, (int)e->kind);
+    add_phase_names(row, e->phases);
+    add_formula(row, e->factors, e->factor);
+    add_name(row, "source", VRAM_LIST_SOURCE, (int)e->source);
+    return row;
 }
 
-static void add_phases(vram_text *t, const vram_report *r)
+static void add_phases(cJSON *tree, const vram_report *r)
 {
-    vram_text_open(t, "phases", '[');
+    cJSON *array = cJSON_AddArrayToObject(tree, "phases");
     for (int p = 0; p < VRAM_PHASE_COUNT; p++) {
         if (!(r->phases & VRAM_BIT(p))) continue;
-        vram_text_open(t, NULL, '{');
-        add_name(t, "id", VRAM_LIST_PHASE, p);
-        vram_text_number(t, "bytes", r->phase_bytes[p]);
-        vram_text_close(t, '}');
+        cJSON *row = cJSON_CreateObject();
+        add_name(row, "id", VRAM_LIST_PHASE, p);
+        add_whole(row, "bytes", r->phase_bytes[p]);
+        cJSON_AddItemToArray(array, row);
     }
-    vram_text_close(t, ']');
 }
 
-static void add_fits(vram_text *t, const vram_report *r)
+static void add_fits(cJSON *tree, const vram_report *r)
 {
-    vram_text_open(t, "fits", '[');
-    for (const vram_fit *f = r->fit; f < r->fit + r->fits; f++) {
-        vram_text_open(t, NULL, '{');
-        vram_text_string(t, "gpu", f->gpu);
-        vram_text_number(t, "usable_bytes", f->usable_bytes);
-        add_name(t, "verdict", VRAM_LIST_VERDICT, (int)f->verdict);
-        vram_text_number(t, "gpus_needed", (double)f->gpus_needed);
-        vram_text_number(t, "needed_bytes", f->needed_bytes);
-        vram_text_number(t, "headroom_bytes", f->headroom_bytes);
-        vram_text_close(t, '}');
+    cJSON *array = cJSON_AddArrayToObject(tree, "fits");
+    for (int i = 0; i < r->fits; i++) {
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "gpu", r->fit[i].gpu);
+        add_whole(row, "usable_bytes", r->fit[i].usable_bytes);
+        add_name(row, "verdict", VRAM_LIST_VERDICT, (int)r->fit[i].verdict);
+        add_whole(row, "gpus_needed", (double)r->fit[i].gpus_needed);
+        add_whole(row, "needed_bytes", r->fit[i].needed_bytes);
+        add_whole(row, "headroom_bytes", r->fit[i].headroom_bytes);
+        cJSON_AddItemToArray(array, row);
     }
-    vram_text_close(t, ']');
 }
 
-static void add_notes(vram_text *t, const vram_report *r)
+static void add_notes(cJSON *tree, const vram_report *r)
 {
-    vram_text_open(t, "notes", '[');
-    for (const vram_note *n = r->note; n < r->note + r->notes; n++) {
-        vram_text_open(t, NULL, '{');
-        add_name(t, "id", VRAM_LIST_NOTE, (int)n->id);
-        vram_text_string(t, "path", n->path);
-        add_numbers(t, "values", n->values, n->value);
-        vram_text_close(t, '}');
+    cJSON *array = cJSON_AddArrayToObject(tree, "notes");
+    for (int i = 0; i < r->notes; i++) {
+        cJSON *row = cJSON_CreateObject(), *values;
+        add_name(row, "id", VRAM_LIST_NOTE, (int)r->note[i].id);
+        cJSON_AddStringToObject(row, "path", r->note[i].path);
+        values = cJSON_AddArrayToObject(row, "values");
+        for (int k = 0; k < r->note[i].values; k++) cJSON_AddItemToArray(values, vram_json_whole(r->note[i].value[k]));
+        cJSON_AddItemToArray(array, row);
     }
-    vram_text_close(t, ']');
 }
 
-static void add_rules(vram_text *t, const vram_report *r)
+static void add_rules(cJSON *tree, const vram_report *r)
 {
-    vram_text_open(t, "rules_of_thumb", '[');
-    for (const vram_rule *rule = r->rule; rule < r->rule + r->rules; rule++) {
-        vram_text_open(t, NULL, '{');
-        add_name(t, "id", VRAM_LIST_RULE, (int)rule->id);
-        vram_text_number(t, "bytes", rule->bytes);
-        add_formula(t, rule->factors, rule->factor);
-        vram_text_close(t, '}');
+    cJSON *array = cJSON_AddArrayToObject(tree, "rules_of_thumb");
+    for (int i = 0; i < r->rules; i++) {
+        cJSON *row = cJSON_CreateObject();
+        add_name(row, "id", VRAM_LIST_RULE, (int)r->rule[i].id);
+        add_whole(row, "bytes", r->rule[i].bytes);
+        add_formula(row, r->rule[i].factors, r->rule[i].factor);
+        cJSON_AddItemToArray(array, row);
     }
-    vram_text_close(t, ']');
 }
 
 /* 1234567 -> "1,234,567" */
@@ -155,176 +161,159 @@ int vram_json_log_text(const vram_log *line, char *out, size_t room)
 }
 
 /* The engine's own words: no translation, so the text is made here once for every front door. */
-static void add_logs(vram_text *t, const vram_report *r)
+static void add_logs(cJSON *tree, const vram_report *r)
 {
+    cJSON *array = cJSON_AddArrayToObject(tree, "log");
     char text[VRAM_JSON_LOG_ROOM];
-    vram_text_open(t, "log", '[');
-    for (const vram_log *line = r->log; line < r->log + r->logs; line++) {
-        vram_json_log_text(line, text, sizeof text);
-        vram_text_open(t, NULL, '{');
-        add_name(t, "id", VRAM_LIST_LOG, (int)line->id);
-        vram_text_string(t, "text", text);
-        add_numbers(t, "values", line->values, line->value);
-        vram_text_close(t, '}');
+    for (int i = 0; i < r->logs; i++) {
+        cJSON *row = cJSON_CreateObject(), *values;
+        add_name(row, "id", VRAM_LIST_LOG, (int)r->log[i].id);
+        vram_json_log_text(&r->log[i], text, sizeof text);
+        cJSON_AddStringToObject(row, "text", text);
+        values = cJSON_AddArrayToObject(row, "values");
+        for (int k = 0; k < r->log[i].values; k++) cJSON_AddItemToArray(values, vram_json_whole(r->log[i].value[k]));
+        cJSON_AddItemToArray(array, row);
     }
-    vram_text_close(t, ']');
 }
 
-static void add_model(vram_text *t, const vram_report *r)
+static void add_model(cJSON *tree, const vram_report *r)
 {
-    vram_text_open(t, "model", '{');
-    vram_text_number(t, "params_total", r->params_total);
-    vram_text_number(t, "params_active", r->params_active);
-    vram_text_number(t, "params_trainable", r->params_trainable);
-    vram_text_close(t, '}');
+    cJSON *model = cJSON_AddObjectToObject(tree, "model");
+    add_whole(model, "params_total", r->params_total);
+    add_whole(model, "params_active", r->params_active);
+    add_whole(model, "params_trainable", r->params_trainable);
 }
 
-static void add_components(vram_text *t, const vram_report *r)
+static void add_components(cJSON *tree, const vram_report *r)
 {
-    vram_text_open(t, "components", '{');
+    cJSON *components = cJSON_AddObjectToObject(tree, "components");
     for (int c = 0; c < VRAM_COMPONENT_COUNT; c++)
-        if (r->component_bytes[c] > 0) vram_text_number(t, vram_name(VRAM_LIST_COMPONENT, c), r->component_bytes[c]);
-    vram_text_close(t, '}');
+        if (r->component_bytes[c] > 0) add_whole(components, vram_name(VRAM_LIST_COMPONENT, c), r->component_bytes[c]);
 }
 
-static double if_any(double value) { return value < 0 ? VRAM_NO_NUMBER : value; }
-
-void vram_json_report_write(vram_text *t, const vram_scenario *s, const cJSON *source, const vram_report *r)
+cJSON *vram_json_report_write(const vram_scenario *s, const cJSON *source, const vram_report *r)
 {
-    vram_text_open(t, NULL, '{');
-    vram_text_number(t, "version", 1);
-    vram_json_scenario_write(t, "scenario", s, source);
-    add_model(t, r);
-    vram_text_open(t, "peak", '{');
-    add_name(t, "phase", VRAM_LIST_PHASE, (int)r->peak);
-    vram_text_number(t, "bytes", r->peak_bytes);
-    vram_text_close(t, '}');
-    add_phases(t, r);
-    add_entries(t, r);
-    add_components(t, r);
-    vram_text_number(t, "cluster_bytes", r->cluster_bytes);
-    vram_text_number(t, "kv_tokens_capacity", if_any(r->kv_tokens_capacity));
-    vram_text_number(t, "max_context", if_any(r->max_context));
-    add_fits(t, r);
-    add_notes(t, r);
-    add_rules(t, r);
-    add_logs(t, r);
-    vram_text_close(t, '}');
+    cJSON *tree = cJSON_CreateObject(), *peak, *entries;
+    cJSON_AddNumberToObject(tree, "version", 1);
+    cJSON_AddItemToObject(tree, "scenario", vram_json_scenario_write(s, source));
+    add_model(tree, r);
+    peak = cJSON_AddObjectToObject(tree, "peak");
+    add_name(peak, "phase", VRAM_LIST_PHASE, (int)r->peak);
+    add_whole(peak, "bytes", r->peak_bytes);
+    add_phases(tree, r);
+    entries = cJSON_AddArrayToObject(tree, "entries");
+    for (int i = 0; i < r->entries; i++) cJSON_AddItemToArray(entries, entry_write(&r->entry[i]));
+    add_components(tree, r);
+    add_whole(tree, "cluster_bytes", r->cluster_bytes);
+    cJSON_AddItemToObject(tree, "kv_tokens_capacity", r->kv_tokens_capacity < 0 ? cJSON_CreateNull() : vram_json_whole(r->kv_tokens_capacity));
+    cJSON_AddItemToObject(tree, "max_context", r->max_context < 0 ? cJSON_CreateNull() : vram_json_whole(r->max_context));
+    add_fits(tree, r);
+    add_notes(tree, r);
+    add_rules(tree, r);
+    add_logs(tree, r);
+    return tree;
 }
 
 /* {"timeline": {"components": [..], "points": [{"phase", "place", "bytes": [..]}, ..]}}: bytes in the order of the components, which are those that occur */
-void vram_json_timeline_write(vram_text *t, const vram_timeline *timeline)
+cJSON *vram_json_timeline_write(const vram_timeline *t)
 {
+    cJSON *tree = cJSON_CreateObject(), *timeline = cJSON_AddObjectToObject(tree, "timeline");
+    cJSON *components = cJSON_AddArrayToObject(timeline, "components"), *points = cJSON_AddArrayToObject(timeline, "points");
     bool occurs[VRAM_COMPONENT_COUNT] = {false};
-    for (int i = 0; i < timeline->points; i++)
-        for (int c = 0; c < VRAM_COMPONENT_COUNT; c++) occurs[c] |= timeline->point[i].bytes[c] > 0;
-    vram_text_open(t, NULL, '{');
-    vram_text_open(t, "timeline", '{');
-    vram_text_open(t, "components", '[');
+    for (int i = 0; i < t->points; i++)
+        for (int c = 0; c < VRAM_COMPONENT_COUNT; c++) occurs[c] |= t->point[i].bytes[c] > 0;
     for (int c = 0; c < VRAM_COMPONENT_COUNT; c++)
-        if (occurs[c]) add_name(t, NULL, VRAM_LIST_COMPONENT, c);
-    vram_text_close(t, ']');
-    vram_text_open(t, "points", '[');
-    for (const vram_point *p = timeline->point; p < timeline->point + timeline->points; p++) {
-        vram_text_open(t, NULL, '{');
-        add_name(t, "phase", VRAM_LIST_PHASE, (int)p->phase);
-        vram_text_number(t, "place", p->place);
-        vram_text_open(t, "bytes", '[');
+        if (occurs[c]) cJSON_AddItemToArray(components, cJSON_CreateString(vram_name(VRAM_LIST_COMPONENT, c)));
+    for (int i = 0; i < t->points; i++) {
+        cJSON *row = cJSON_CreateObject(), *bytes;
+        add_name(row, "phase", VRAM_LIST_PHASE, (int)t->point[i].phase);
+        cJSON_AddNumberToObject(row, "place", t->point[i].place);
+        bytes = cJSON_AddArrayToObject(row, "bytes");
         for (int c = 0; c < VRAM_COMPONENT_COUNT; c++)
-            if (occurs[c]) vram_text_number(t, NULL, p->bytes[c]);
-        vram_text_close(t, ']');
-        vram_text_close(t, '}');
+            if (occurs[c]) cJSON_AddItemToArray(bytes, vram_json_whole(t->point[i].bytes[c]));
+        cJSON_AddItemToArray(points, row);
     }
-    vram_text_close(t, ']');
-    vram_text_close(t, '}');
-    vram_text_close(t, '}');
+    return tree;
 }
 
 /* {"solve": [..]} */
-void vram_json_solution_write(vram_text *t, int n, const vram_json_answer rows[])
+cJSON *vram_json_solution_write(int n, const vram_json_answer rows[])
 {
-    vram_text_open(t, NULL, '{');
-    vram_text_open(t, "solve", '[');
-    for (const vram_json_answer *a = rows; a < rows + n; a++) {
-        vram_text_open(t, NULL, '{');
-        vram_text_string(t, "path", a->path);
-        if (a->found && a->word) vram_text_string(t, "value", a->word);
-        else vram_text_number(t, "value", a->found ? a->value : VRAM_NO_NUMBER);
-        vram_text_number(t, "limit", a->limit > 0 ? a->limit : VRAM_NO_NUMBER);
+    cJSON *tree = cJSON_CreateObject(), *array = cJSON_AddArrayToObject(tree, "solve");
+    for (int i = 0; i < n; i++) {
+        const vram_json_answer *a = &rows[i];
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "path", a->path);
+        cJSON_AddItemToObject(row, "value", !a->found ? cJSON_CreateNull() : a->word ? cJSON_CreateString(a->word) : vram_json_whole(a->value));
+        cJSON_AddItemToObject(row, "limit", a->limit > 0 ? vram_json_whole(a->limit) : cJSON_CreateNull());
         if (a->found) {
-            vram_text_number(t, "bytes", a->bytes);
-            vram_text_number(t, "needed_bytes", a->needed_bytes);
-            vram_text_number(t, "headroom_bytes", a->headroom_bytes);
-            add_name(t, "verdict", VRAM_LIST_VERDICT, a->verdict);
+            add_whole(row, "bytes", a->bytes);
+            add_whole(row, "needed_bytes", a->needed_bytes);
+            add_whole(row, "headroom_bytes", a->headroom_bytes);
+            add_name(row, "verdict", VRAM_LIST_VERDICT, a->verdict);
         }
-        vram_text_close(t, '}');
+        cJSON_AddItemToArray(array, row);
     }
-    vram_text_close(t, ']');
-    vram_text_close(t, '}');
+    return tree;
 }
 
-/* {"code", "path", "value", "min", "max"}; min and max are null where no range applies */
-void vram_json_error_write(vram_text *t, const char *key, const vram_error *e)
+/* {"error": {"code", "path", "value", "min", "max"}}; min and max are null where no range applies */
+cJSON *vram_json_error_write(const vram_error *e)
 {
+    cJSON *tree = cJSON_CreateObject(), *error = cJSON_AddObjectToObject(tree, "error");
     bool range = e->min <= e->max;
-    vram_text_open(t, key, '{');
-    add_name(t, "code", VRAM_LIST_ERROR, (int)e->code);
-    vram_text_string(t, "path", e->path);
-    if (e->text[0]) vram_text_string(t, "value", e->text);
-    else if (isinf(e->value)) vram_text_string(t, "value", e->value > 0 ? "Infinity" : "-Infinity");
-    else vram_text_number(t, "value", e->value);
-    vram_text_number(t, "min", range ? e->min : VRAM_NO_NUMBER);
-    vram_text_number(t, "max", range ? e->max : VRAM_NO_NUMBER);
-    vram_text_close(t, '}');
+    add_name(error, "code", VRAM_LIST_ERROR, (int)e->code);
+    cJSON_AddStringToObject(error, "path", e->path);
+    cJSON_AddItemToObject(error, "value", e->text[0] ? cJSON_CreateString(e->text) : isinf(e->value) ? cJSON_CreateString(e->value > 0 ? "Infinity" : "-Infinity") : vram_json_whole(e->value));
+    cJSON_AddItemToObject(error, "min", range ? vram_json_whole(e->min) : cJSON_CreateNull());
+    cJSON_AddItemToObject(error, "max", range ? vram_json_whole(e->max) : cJSON_CreateNull());
+    return tree;
 }
 
-static void add_names(vram_text *t, const char *key, vram_list list)
+static void add_names(cJSON *lists, const char *key, vram_list list)
 {
-    vram_text_open(t, key, '[');
-    for (int i = 0; i < vram_count(list); i++) add_name(t, NULL, list, i);
-    vram_text_close(t, ']');
+    cJSON *array = cJSON_AddArrayToObject(lists, key);
+    for (int i = 0; i < vram_count(list); i++) cJSON_AddItemToArray(array, cJSON_CreateString(vram_name(list, i)));
 }
 
-static void add_pairs(vram_text *t, const char *key, vram_list ids, const char *other, const char *(*value)(int))
+static void add_pairs(cJSON *lists, const char *key, vram_list ids, const char *other, const char *(*value)(int))
 {
-    vram_text_open(t, key, '[');
+    cJSON *array = cJSON_AddArrayToObject(lists, key);
     for (int i = 0; i < vram_count(ids); i++) {
-        vram_text_open(t, NULL, '{');
-        add_name(t, "id", ids, i);
-        vram_text_string(t, other, value(i));
-        vram_text_close(t, '}');
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "id", vram_name(ids, i));
+        cJSON_AddStringToObject(row, other, value(i));
+        cJSON_AddItemToArray(array, row);
     }
-    vram_text_close(t, ']');
 }
 
 static const char *symbol_of(int i) { return vram_name(VRAM_LIST_SYMBOL, i); }
 static const char *address_of(int i) { return vram_source_address((vram_source)i); }
 
-static void add_formats(vram_text *t)
+static void add_formats(cJSON *lists)
 {
-    vram_text_open(t, "format", '[');
+    cJSON *array = cJSON_AddArrayToObject(lists, "format");
     for (int i = 0; i < vram_format_count(); i++) {
         const vram_format_row *f = vram_format_get(i);
-        vram_text_open(t, NULL, '{');
-        vram_text_string(t, "id", f->id);
-        vram_text_number(t, "bits", f->bits);
-        vram_text_word(t, "weights", f->weights ? "true" : "false");
-        vram_text_word(t, "cache", f->cache ? "true" : "false");
-        vram_text_close(t, '}');
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "id", f->id);
+        cJSON_AddNumberToObject(row, "bits", f->bits);
+        cJSON_AddBoolToObject(row, "weights", f->weights);
+        cJSON_AddBoolToObject(row, "cache", f->cache);
+        cJSON_AddItemToArray(array, row);
     }
-    vram_text_close(t, ']');
 }
 
-void vram_json_lists(vram_text *t, const char *key)
+cJSON *vram_json_lists(void)
 {
     static const struct { const char *key; vram_list list; } plain[] = {
         {"component", VRAM_LIST_COMPONENT}, {"phase", VRAM_LIST_PHASE}, {"role", VRAM_LIST_ROLE}, {"certainty", VRAM_LIST_CERTAINTY},
         {"verdict", VRAM_LIST_VERDICT}, {"what", VRAM_LIST_WHAT}, {"note", VRAM_LIST_NOTE}, {"error", VRAM_LIST_ERROR}, {"rule", VRAM_LIST_RULE}, {"log", VRAM_LIST_LOG},
     };
-    vram_text_open(t, key, '{');
-    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) add_names(t, plain[i].key, plain[i].list);
-    add_pairs(t, "symbol", VRAM_LIST_SYMBOL_ID, "symbol", symbol_of);
-    add_pairs(t, "source", VRAM_LIST_SOURCE, "address", address_of);
-    add_formats(t);
-    vram_text_close(t, '}');
+    cJSON *lists = cJSON_CreateObject();
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) add_names(lists, plain[i].key, plain[i].list);
+    add_pairs(lists, "symbol", VRAM_LIST_SYMBOL_ID, "symbol", symbol_of);
+    add_pairs(lists, "source", VRAM_LIST_SOURCE, "address", address_of);
+    add_formats(lists);
+    return lists;
 }

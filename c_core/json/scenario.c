@@ -342,154 +342,142 @@ bool vram_json_range_of(const vram_scenario *s, const char *path, vram_json_rang
 
 /* ------------------------------------------------------------------------------------------------------------ write -- */
 
-static void write_names(vram_text *t, const char *key, const vram_scenario *s)
+static cJSON *names_of(const vram_scenario *s)
 {
-    vram_text_open(t, key, '[');
-    for (int i = 0; i < s->lora.names; i++) vram_text_string(t, NULL, s->lora.name[i]);
-    vram_text_close(t, ']');
+    if (s->lora.targets != VRAM_LORA_TARGETS_LIST) return cJSON_CreateString(vram_name(VRAM_LIST_LORA_TARGETS, s->lora.targets));
+    cJSON *names = cJSON_CreateArray();
+    for (int i = 0; i < s->lora.names; i++) cJSON_AddItemToArray(names, cJSON_CreateString(s->lora.name[i]));
+    return names;
 }
 
 /* What was said of the model or the card, or its default. */
-static void write_said(vram_text *t, const char *key, const cJSON *source, const char *section, const char *otherwise)
+static cJSON *said(const cJSON *source, const char *section, const char *key, const char *otherwise)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(section ? cJSON_GetObjectItemCaseSensitive(source, section) : source, key);
-    if (item) vram_text_tree(t, key, item);
-    else vram_text_string(t, key, otherwise);
+    const cJSON *object = section ? cJSON_GetObjectItemCaseSensitive(source, section) : source;
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    return item ? cJSON_Duplicate(item, 1) : cJSON_CreateString(otherwise);
 }
 
-/* NULL: the field has a number, or more than a word; "": no value (a setting that another engine would read) */
-static const char *word_of(const vram_scenario *s, const field *f)
+/* NULL: the field has no value (a setting that another engine would read). */
+static cJSON *write_field(const vram_scenario *s, const field *f, const cJSON *source)
 {
     const void *p = at_const(s, f);
-    const int *id = p;
     switch (f->type) {
-    case ENUM: case FORMAT: return *id < 0 ? "" : vram_name(f->list, *id);
-    case BOOLEAN: return *id < 0 ? "" : *id ? "true" : "false";
-    case TARGETS: return s->lora.targets == VRAM_LORA_TARGETS_LIST ? NULL : vram_name(VRAM_LIST_LORA_TARGETS, s->lora.targets);
-    case ROLE_MODEL: return *id == VRAM_ROLE_MODEL_MODEL ? NULL : vram_name(f->list, *id);
-    case INTEGER: return *(const int64_t *)p != VRAM_UNSET ? NULL : f->word ? f->word : "";
-    case NUMBER: return f->word && !(*(const double *)p > f->initial) ? f->word : *(const double *)p < 0 ? "" : NULL;
-    default: return NULL;
+    case ENUM: case FORMAT: return *(const int *)p < 0 ? NULL : cJSON_CreateString(vram_name(f->list, *(const int *)p));
+    case BOOLEAN: return *(const int *)p < 0 ? NULL : cJSON_CreateBool(*(const int *)p);
+    case INTEGER:
+        if (*(const int64_t *)p == VRAM_UNSET) return f->word ? cJSON_CreateString(f->word) : NULL;
+        return vram_json_whole((double)*(const int64_t *)p);
+    case NUMBER:
+        if (f->word && !(*(const double *)p > f->initial)) return cJSON_CreateString(f->word);
+        return *(const double *)p < 0 ? NULL : vram_json_whole(*(const double *)p);
+    case MODEL: return said(source, NULL, "model", DEFAULT_MODEL);
+    case GPU: return said(source, NULL, "gpu", DEFAULT_GPU);
+    case TARGETS: return names_of(s);
+    case ROLE_MODEL: {
+        int kind = ((const vram_role_choice *)p)->kind;
+        return kind == VRAM_ROLE_MODEL_MODEL ? said(source, "rl", f->path + 3, "same") : cJSON_CreateString(vram_name(f->list, kind));
     }
+    }
+    return NULL;
 }
 
-static void write_field(vram_text *t, const char *key, const vram_scenario *s, const field *f, const char *word, const cJSON *source)
+cJSON *vram_json_scenario_write(const vram_scenario *s, const cJSON *source)
 {
-    const void *p = at_const(s, f);
-    if (word && f->type == BOOLEAN) vram_text_word(t, key, word);
-    else if (word) vram_text_string(t, key, word);
-    else if (f->type == INTEGER) vram_text_number(t, key, (double)*(const int64_t *)p);
-    else if (f->type == NUMBER) vram_text_number(t, key, *(const double *)p);
-    else if (f->type == TARGETS) write_names(t, key, s);
-    else if (f->type == ROLE_MODEL) write_said(t, key, source, "rl", "same");
-    else write_said(t, key, source, NULL, f->type == MODEL ? DEFAULT_MODEL : DEFAULT_GPU);
-}
-
-/* The fields of a section stand one behind the other in the table. */
-void vram_json_scenario_write(vram_text *t, const char *key, const vram_scenario *s, const cJSON *source)
-{
-    char section[32] = "";
-    vram_text_open(t, key, '{');
-    vram_text_number(t, "version", 1);
-    for (const field *f = fields; f < fields + FIELDS; f++) {
-        const char *word = word_of(s, f), *dot = strchr(f->path, '.');
-        size_t n = dot ? (size_t)(dot - f->path) : 0;
-        if (word && !word[0]) continue;
-        if (strncmp(section, f->path, n) != 0 || section[n]) {
-            if (section[0]) vram_text_close(t, '}');
-            memcpy(section, f->path, n);
-            section[n] = '\0';
-            if (n) vram_text_open(t, section, '{');
+    cJSON *tree = cJSON_CreateObject();
+    cJSON_AddNumberToObject(tree, "version", 1);
+    for (int i = 0; i < FIELDS; i++) {
+        cJSON *value = write_field(s, &fields[i], source);
+        const char *dot = strchr(fields[i].path, '.');
+        char section[32];
+        if (!value) continue;
+        if (!dot) {
+            cJSON_AddItemToObject(tree, fields[i].path, value);
+            continue;
         }
-        write_field(t, dot ? dot + 1 : f->path, s, f, word, source);
+        snprintf(section, sizeof section, "%.*s", (int)(dot - fields[i].path), fields[i].path);
+        cJSON *object = cJSON_GetObjectItemCaseSensitive(tree, section);
+        if (!object) object = cJSON_AddObjectToObject(tree, section);
+        cJSON_AddItemToObject(object, dot + 1, value);
     }
-    vram_text_close(t, '}');
+    return tree;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- fields -- */
 
-/* "a|b", so long, to an array of texts */
-static void write_split(vram_text *t, const char *key, const char *values, size_t n)
+cJSON *vram_json_split(const char *text, size_t n, char by)
 {
-    vram_text_open(t, key, '[');
+    cJSON *array = cJSON_CreateArray();
     for (size_t from = 0; from <= n;) {
         size_t to = from;
         char word[64];
-        while (to < n && values[to] != '|') to++;
-        snprintf(word, sizeof word, "%.*s", (int)(to - from), values + from);
-        vram_text_string(t, NULL, word);
+        while (to < n && text[to] != by) to++;
+        snprintf(word, sizeof word, "%.*s", (int)(to - from), text + from);
+        cJSON_AddItemToArray(array, cJSON_CreateString(word));
         from = to + 1;
     }
-    vram_text_close(t, ']');
+    return array;
 }
 
 /* "a=b|c;d=e" -> [{"path": "a", "values": ["b", "c"]}, {"path": "d", "values": ["e"]}] */
-static void write_conditions(vram_text *t, const char *key, const char *when)
+static cJSON *conditions(const char *when)
 {
-    vram_text_open(t, key, '[');
+    cJSON *array = cJSON_CreateArray();
     for (const char *p = when; p && *p;) {
-        size_t equals = strcspn(p, "="), all = strcspn(p, ";");
+        size_t key = strcspn(p, "="), all = strcspn(p, ";");
         char path[48];
-        snprintf(path, sizeof path, "%.*s", (int)equals, p);
-        vram_text_open(t, NULL, '{');
-        vram_text_string(t, "path", path);
-        write_split(t, "values", p + equals + 1, all - equals - 1);
-        vram_text_close(t, '}');
+        cJSON *row = cJSON_CreateObject();
+        snprintf(path, sizeof path, "%.*s", (int)key, p);
+        cJSON_AddStringToObject(row, "path", path);
+        cJSON_AddItemToObject(row, "values", vram_json_split(p + key + 1, all - key - 1, '|'));
+        cJSON_AddItemToArray(array, row);
         p += p[all] ? all + 1 : all;
     }
-    vram_text_close(t, ']');
+    return array;
 }
 
-static void write_values(vram_text *t, const field *f)
+static cJSON *values_of(const field *f)
 {
-    if (f->values) {
-        write_split(t, "values", f->values, strlen(f->values));
-        return;
-    }
-    vram_text_open(t, "values", '[');
+    if (f->values) return vram_json_split(f->values, strlen(f->values), '|');
+    cJSON *array = cJSON_CreateArray();
     for (int i = 0; i < vram_count(f->list); i++)
-        if (allowed(f, i)) vram_text_string(t, NULL, vram_name(f->list, i));
-    vram_text_close(t, ']');
+        if (allowed(f, i)) cJSON_AddItemToArray(array, cJSON_CreateString(vram_name(f->list, i)));
+    return array;
 }
 
-static const char *default_word(const field *f)
+static cJSON *default_of(const field *f)
 {
-    if (f->type == MODEL) return DEFAULT_MODEL;
-    if (f->type == GPU) return DEFAULT_GPU;
-    if (strcmp(f->path, "lora.dtype") == 0) return "fp32";
-    if (f->word && (f->type == NUMBER || f->initial == UNSET)) return f->word;
-    if (f->initial == UNSET || f->type == BOOLEAN || f->type == INTEGER || f->type == NUMBER) return NULL;
-    return strcmp(f->path, "weights") == 0 ? "bf16" : vram_name(f->list, (int)f->initial);
+    if (f->type == MODEL) return cJSON_CreateString(DEFAULT_MODEL);
+    if (f->type == GPU) return cJSON_CreateString(DEFAULT_GPU);
+    if (strcmp(f->path, "lora.dtype") == 0) return cJSON_CreateString("fp32");
+    if (f->type == NUMBER && f->word) return cJSON_CreateString(f->word);
+    if (f->initial == UNSET) return f->word ? cJSON_CreateString(f->word) : cJSON_CreateNull();
+    if (f->type == BOOLEAN) return cJSON_CreateBool(f->initial > 0);
+    if (f->type == INTEGER || f->type == NUMBER) return cJSON_CreateNumber(f->initial);
+    return cJSON_CreateString(strcmp(f->path, "weights") == 0 ? "bf16" : vram_name(f->list, (int)f->initial));
 }
 
-static void write_default(vram_text *t, const field *f)
-{
-    const char *word = default_word(f);
-    if (word) vram_text_string(t, "default", word);
-    else if (f->type == BOOLEAN && f->initial != UNSET) vram_text_word(t, "default", f->initial > 0 ? "true" : "false");
-    else vram_text_number(t, "default", f->initial == UNSET ? VRAM_NO_NUMBER : f->initial);
-}
-
-void vram_json_fields(vram_text *t, const char *key)
+cJSON *vram_json_fields(void)
 {
     static const char *const types[] = {"enum", "enum", "boolean", "integer", "number", "model", "role_model", "gpu", "names"};
-    vram_text_open(t, key, '[');
-    for (const field *f = fields; f < fields + FIELDS; f++) {
-        bool unless = f->when && f->when[0] == '!';
-        vram_text_open(t, NULL, '{');
-        vram_text_string(t, "path", f->path);
-        vram_text_string(t, "type", types[f->type]);
+    cJSON *array = cJSON_CreateArray();
+    for (int i = 0; i < FIELDS; i++) {
+        const field *f = &fields[i];
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "path", f->path);
+        cJSON_AddStringToObject(row, "type", types[f->type]);
         if (f->type == INTEGER || f->type == NUMBER) {
-            vram_text_number(t, "min", f->min);
-            vram_text_number(t, "max", f->max);
+            cJSON_AddNumberToObject(row, "min", f->min);
+            cJSON_AddNumberToObject(row, "max", f->max);
         }
-        if (f->type == ENUM || f->type == FORMAT || f->type == TARGETS || f->type == ROLE_MODEL) write_values(t, f);
-        if (f->word) vram_text_string(t, "word", f->word);
-        write_default(t, f);
-        if (f->unit) vram_text_string(t, "unit", f->unit);
-        write_conditions(t, "when", unless ? NULL : f->when);
-        if (unless) write_conditions(t, "unless", f->when + 1);
-        vram_text_close(t, '}');
+        if (f->type == ENUM || f->type == FORMAT || f->type == TARGETS || f->type == ROLE_MODEL) cJSON_AddItemToObject(row, "values", values_of(f));
+        if (f->word) cJSON_AddStringToObject(row, "word", f->word);
+        cJSON_AddItemToObject(row, "default", default_of(f));
+        if (f->unit) cJSON_AddStringToObject(row, "unit", f->unit);
+        bool unless = f->when && f->when[0] == '!';
+        cJSON_AddItemToObject(row, "when", conditions(unless ? NULL : f->when));
+        if (unless) cJSON_AddItemToObject(row, "unless", conditions(f->when + 1));
+        cJSON_AddItemToArray(array, row);
     }
-    vram_text_close(t, ']');
+    return array;
 }
