@@ -941,14 +941,14 @@ static vram_cell mlp(const block *b, vram_cell x)
     vram_cell y = VRAM_NO_CELL;
     if (f->experts > 0 && b->style.every_expert) return every_expert(b, x);
     if (f->experts > 0) y = fused_experts(b) ? liger_experts(b, x, x) : experts(b, x, x);
-    else y = dense(b, x, (double)f->width, f->fused_gate_up, or_else(n->gate_up, "gate_up_proj"), or_else(n->down, "down_proj"));
-    if (f->experts > 0 && f->shared_width > 0) {
+    else if (f->width > 0) y = dense(b, x, (double)f->width, f->fused_gate_up, or_else(n->gate_up, "gate_up_proj"), or_else(n->down, "down_proj"));
+    if (f->shared_width > 0) {
         vram_cell shared = dense(b, x, (double)f->shared_width, f->shared_fused, or_else(n->shared_gate_up, "gate_up_proj"), or_else(n->shared_down, "down_proj"));
         if (f->shared_gate) {
             vram_cell weight = linear(b, x, "shared_expert_gate", 1, (double)b->pass->model->hidden, b->rows, VRAM_WHAT_ROUTER_WEIGHTS);
             shared = vram_op_mul_rows(b->t, shared, vram_op_unary(b->t, weight, false, true, 0, VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_MLP_OUTPUT);
         }
-        y = vram_op_add(b->t, y, shared, VRAM_WHAT_MLP_OUTPUT);
+        y = y < 0 ? shared : vram_op_add(b->t, y, shared, VRAM_WHAT_MLP_OUTPUT);
     }
     vram_tape_hold(b->t, x);
     return vram_op_dropout(b->t, y, b->pass->dropout, VRAM_WHAT_MLP_OUTPUT);
