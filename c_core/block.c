@@ -73,6 +73,8 @@ static const style STYLES[] = {
     {.type = "mamba2", .wide_stream = true, .wide_logits = true},
     {.type = "falcon_mamba", .wide_stream = true, .wide_logits = true},
     {.type = "deepseek_v4", .no_sdpa = true},
+    {.type = "deepseek_v32", .indexed = true},
+    {.type = "glm_moe_dsa", .indexed = true},
     {.type = "opt", .positions_apart = true, .act = ACT_RELU, .scaled_query = true},
 };
 
@@ -414,7 +416,7 @@ static vram_flash_sizes attention_sizes(const block *b, double align)
     const vram_attention *a = &b->layer->attention;
     double heads = (double)a->heads, d = (double)a->head_dim, s = b->pass->tokens;
     vram_factor batch = {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch}, a_heads = {VRAM_SYMBOL_HEADS, heads}, rows = {VRAM_SYMBOL_SEQUENCE, vram_round_up(s, align)};
-    vram_flash_sizes sizes = {.grouped = a->heads != a->kv_heads};
+    vram_flash_sizes sizes = {.grouped = a->heads != a->kv_heads, .wide = d > 128 || (double)a->v_head_dim > 128};
     sizes.out = heads_wide(b, VRAM_SYMBOL_HEADS, heads, (double)a->v_head_dim);
     sizes.statistics = SIZE_3(b, batch.symbol, batch.value, VRAM_SYMBOL_SEQUENCE, align > 32 ? s : vram_round_up(s, align), a_heads.symbol, a_heads.value);
     sizes.delta = SIZE_3(b, batch.symbol, batch.value, rows.symbol, rows.value, a_heads.symbol, a_heads.value);
@@ -437,6 +439,7 @@ static bool packed(const vram_pass *pass)
 static bool masked(const block *b)
 {
     const vram_attention *a = &b->layer->attention;
+    if (b->style.indexed) return true;
     if (packed(b->pass) || (b->style.masked && b->pass->scenario->training.attention != VRAM_ATTENTION_FLASH)) return true;
     return b->pass->scenario->training.attention != VRAM_ATTENTION_FLASH && a->window > 0 && b->pass->tokens >= (double)a->window;
 }
@@ -614,6 +617,51 @@ static vram_cell rotary_pairs(const block *b, vram_cell x, vram_size half)
     return vram_op_join(t, turned[0], turned[1], t->cell[x].shape, VRAM_WHAT_ROTARY);
 }
 
+/* DeepseekV32Indexer, without a graph: every head's score of every key, and each query's best keys. low: the queries' latent; names: what
+ * lives to the end of attention */
+static void sparse_index(const block *b, vram_cell x, vram_cell low, vram_cell names[3])
+{
+    const vram_attention *a = &b->layer->attention;
+    static const vram_what scores_of = VRAM_WHAT_ATTENTION_SCORES;
+    vram_tape *t = b->t;
+    double h = (double)b->pass->model->hidden, heads = (double)a->index_heads, d = (double)a->index_head_dim, s = b->pass->tokens, rope = (double)a->qk_rope_head_dim, best = vram_min((double)a->index_topk, s);
+    vram_factor batch = {VRAM_SYMBOL_MICRO_BATCH, b->pass->batch};
+    vram_size whole[2] = {heads_wide(b, VRAM_SYMBOL_HEADS, heads, d), heads_wide(b, VRAM_SYMBOL_HEADS, 1, d)}, turning[2] = {heads_wide(b, VRAM_SYMBOL_HEADS, heads, rope), heads_wide(b, VRAM_SYMBOL_HEADS, 1, rope)}, rest[2] = {heads_wide(b, VRAM_SYMBOL_HEADS, heads, d - rope), heads_wide(b, VRAM_SYMBOL_HEADS, 1, d - rope)};
+    vram_size scores = SIZE_4(b, batch.symbol, batch.value, VRAM_SYMBOL_HEADS, heads, VRAM_SYMBOL_SEQUENCE, s, VRAM_SYMBOL_KEYS, s), pairs = SIZE_3(b, batch.symbol, batch.value, VRAM_SYMBOL_SEQUENCE, s, VRAM_SYMBOL_KEYS, s), places = ROWS_BY(b, VRAM_SYMBOL_KEYS, best), spread = SIZE_4(b, batch.symbol, batch.value, VRAM_SYMBOL_SEQUENCE, s, VRAM_SYMBOL_KEYS, s, VRAM_SYMBOL_WIDTH, d);
+    t->no_grad = true;
+    vram_cell all[2] = {linear(b, low, "wq_b", heads * d, (double)a->q_lora_rank, whole[0], VRAM_WHAT_QUERY), linear(b, x, "wk", d, h, whole[1], VRAM_WHAT_KEY)}, turned[2], joined[2];
+    all[1] = vram_op_layer_norm(t, all[1], vector(b, d), vector(b, d), b->rows, VRAM_WHAT_KEY);
+    for (int i = 0; i < 2; i++) turned[i] = rotary(b, vram_op_slice(t, all[i], turning[i], VRAM_WHAT_ROTARY), i ? 1 : heads, rope, VRAM_WHAT_ROTARY);
+    for (int i = 0; i < 2; i++) joined[i] = vram_op_join(t, turned[i], vram_op_slice(t, all[i], rest[i], VRAM_WHAT_ROTARY), whole[i], i ? VRAM_WHAT_KEY : VRAM_WHAT_QUERY);
+    vram_cell query = vram_op_cast(t, joined[0], 4, VRAM_WHAT_QUERY), key = vram_op_cast(t, joined[1], 4, VRAM_WHAT_KEY);
+    if (b->pass->batch > 1) key = vram_op_copy(t, vram_op_cast(t, key, t->autocast ? 2 : 4, VRAM_WHAT_KEY), spread, VRAM_WHAT_KEY); /* for each query, as a product of many sequences wants it */
+    vram_cell made = vram_op_matmul(t, query, key, scores, scores_of);
+    vram_cell active = vram_op_unary(t, vram_op_constant(t, made, 0, scores_of), false, false, 0, scores_of);
+    vram_cell weights = vram_op_cast(t, linear(b, x, "weights_proj", heads, h, wide(b, VRAM_SYMBOL_HEADS, heads), scores_of), 4, scores_of);
+    vram_cell sum = vram_op_constant(t, vram_op_matmul(t, weights, active, pairs, scores_of), 0, scores_of), values = vram_op_gather(t, sum, places, scores_of);
+    vram_cell order = vram_op_constant(t, vram_tape_outside(t, places, 8, scores_of), 0, scores_of);
+    names[0] = vram_op_cast(t, order, 4, scores_of);
+    const vram_cell held[] = {all[0], all[1], turned[0], turned[1], joined[0], joined[1], active, weights, sum, values};
+    vram_part_hold(b, (int)(sizeof held / sizeof *held), held);
+    t->no_grad = false;
+}
+
+/* The mask of the keys that the index, or that of an earlier layer, has left out */
+static void index_mask(const block *b, vram_cell names[3])
+{
+    static const vram_what mask = VRAM_WHAT_CAUSAL_MASK;
+    vram_tape *t = b->t;
+    double s = b->pass->tokens;
+    vram_size pairs = SIZE_3(b, VRAM_SYMBOL_MICRO_BATCH, b->pass->batch, VRAM_SYMBOL_SEQUENCE, s, VRAM_SYMBOL_KEYS, s), places = names[0] >= 0 ? t->cell[names[0]].shape : b->rows;
+    vram_cell ones = vram_op_constant(t, vram_tape_outside(t, pairs, 1, mask), 0, mask), wide_places = vram_op_constant(t, vram_tape_outside(t, places, 8, mask), 0, mask);
+    names[1] = vram_op_constant(t, ones, 0, mask);
+    vram_tape_hold(t, wide_places);
+    vram_tape_hold(t, ones);
+    bool is_eager = eager_attention(b->pass);
+    vram_cell left = is_eager ? vram_tape_outside(t, pairs, vram_stream_width(b->pass), mask) : vram_op_constant(t, names[1], 0, mask);
+    names[2] = vram_op_constant(t, left, 0, mask);
+}
+
 /* DeepseekV3Attention: queries through a low rank (or not), keys and values from one latent and one shared rotary key */
 static vram_cell latent_attention(const block *b, vram_cell x, vram_cell *weights)
 {
@@ -635,9 +683,13 @@ static vram_cell latent_attention(const block *b, vram_cell x, vram_cell *weight
     vram_op_split(t, kv, 2, kv_parts, kv_part);
     vram_cell key = vram_op_join_copies(t, kv_part[0], k_turned, q_size, VRAM_WHAT_KEY);
     bool is_eager = eager_attention(b->pass);
+    vram_cell index[3] = {VRAM_NO_CELL, VRAM_NO_CELL, VRAM_NO_CELL};
+    if (a->index_heads > 0) sparse_index(b, x, in, index);
+    if (b->style.indexed) index_mask(b, index);
     vram_cell y = is_eager ? eager(b, query, key, kv_part[1], weights) : sdpa(b, query, key, kv_part[1], false);
     vram_cell out = linear(b, y, "o_proj", h, heads * v, b->hidden, VRAM_WHAT_ATTENTION_PROJECTION);
-    const vram_cell names[] = {x, q, low, latent, q_turned, k_turned, query, key, kv};
+    vram_part_hold(b, 3, index);
+    const vram_cell names[] = {x, in, q, low, latent, q_turned, k_turned, query, key, kv};
     vram_part_hold(b, (int)(sizeof names / sizeof *names), names);
     return out;
 }
@@ -1424,7 +1476,7 @@ double vram_block_mask(const vram_pass *pass, vram_factor factor[4])
         const vram_attention *a = &pass->model->kind[i].attention;
         if (a->type == VRAM_MIXER_NONE) continue;
         if (a->window > 0) windows |= is_eager || packed(pass) || (s->training.attention == VRAM_ATTENTION_SDPA && pass->tokens >= (double)a->window);
-        else whole |= is_eager || packed(pass);
+        else whole |= is_eager || packed(pass) || style_of(pass->model).indexed;
     }
     masks = (double)whole + (double)windows;
     factor[0] = (vram_factor){VRAM_SYMBOL_COPIES, masks * (is_eager ? pass->batch : 1)};

@@ -41,6 +41,7 @@ typedef struct {
     bool every_expert : 1;     /* computes every token, scaled by its share (Llama 4) */
     bool clamped_experts : 1;  /* gate and up interleaved and clamped, with a bias for each expert (gpt-oss) */
     bool clamped : 1;          /* gate and up clamped, of every MLP (MiniMax-M3) */
+    bool indexed : 1;          /* each query sees the keys that an index has chosen (DeepSeek-V3.2) */
     bool masked : 1;           /* sdpa is given the causal mask (Falcon) */
     bool transposed_weights : 1;   /* products with a view of the weight, whose cast autocast does not keep (Falcon) */
     bool wide_bias : 1;        /* scores plus an fp32 bias, then masked (MPT) */

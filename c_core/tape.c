@@ -16,6 +16,7 @@ void vram_tape_clear(vram_tape *t, bool autocast, double workspace)
     t->keeps_casts = true;
     t->update = (vram_tape_update){.at_once = false};
     t->offloads = true;
+    t->no_grad = false;
     t->workspace = workspace;
     t->biased_workspace = 1048576; /* cublasLt's own, for products with a bias */
     t->shapes = t->cells = t->ops = t->steps = 0;
@@ -123,7 +124,7 @@ static vram_tape_op *begin(vram_tape *t, int ins, const vram_cell in[])
         if (in[i] < 0) continue;
         vram_tape_hold(t, in[i]);
         if (t->cell[in[i]].first_use < 0) t->cell[in[i]].first_use = (short)(t->ops - 1);
-        op->grad |= t->cell[in[i]].grad;
+        op->grad |= t->cell[in[i]].grad && !t->no_grad;
     }
     return op;
 }
@@ -734,6 +735,13 @@ vram_cell vram_op_efficient(vram_tape *t, vram_cell q, vram_cell k, vram_cell v,
         save_output(t, op, mask);
     }
     vram_cell y = attention_output(t, op, sizes);
+    if (sizes->wide && width < 4) { /* does not fit into registers */
+        vram_cell sum = scratch(t, sizes->out, 4, VRAM_WHAT_ATTENTION_OUTPUT);
+        op->backward = (short)t->steps;
+        make(t, sum);
+        drop(t, sum);
+        backward(t, op);
+    }
     if (op->grad) {
         vram_cell g[3], extra[4];
         int extras = 0;

@@ -72,6 +72,7 @@ typedef struct { bool at_once, with_next; int copies, width; } vram_tape_update;
 typedef struct {
     bool autocast;
     vram_tape_update update;
+    bool no_grad;             /* the ops that follow make no graph */
     bool offloads;            /* the ops that follow may offload what they save */
     bool caches;              /* parameters are leaves that require a gradient, though this pass makes none: autocast keeps their casts all the same */
     bool keeps_casts;         /* autocast's cache takes weights: leaves, not views of them */
@@ -147,6 +148,7 @@ vram_cell vram_op_embedding(vram_tape *t, vram_cell weight, vram_size out, int w
 typedef struct {
     vram_size out, statistics, delta, dq_sum, dk_heads, dv_heads, mask;
     bool grouped, masked;
+    bool wide;                /* heads of more than 128: the kernel sums the output in fp32 */
     bool copied;              /* queries and keys lie head by head in memory: so does the output, and its gradient has to be copied */
 } vram_flash_sizes;
 vram_cell vram_op_efficient(vram_tape *t, vram_cell q, vram_cell k, vram_cell v, const vram_flash_sizes *sizes);
