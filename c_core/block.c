@@ -15,10 +15,10 @@ static const style STYLES[] = {
     {.type = "gemma3n", GEMMA_4, .altup = true},
     {.type = "gemma4", GEMMA_4, .layer_scalar = true, .normed_router = true},
     {.type = "recurrent_gemma", .norm = NORM_GEMMA, .scaled_embedding = true, .turn = TURN_JOINED},
-    {.type = "minimax_m3_vl", .norm = NORM_GEMMA, .turn = TURN_JOINED, .clamped = true},
+    {.type = "minimax_m3_vl", .shared_first = true, .norm = NORM_GEMMA, .turn = TURN_JOINED, .clamped = true},
     {.type = "minimax_m2", .turn = TURN_JOINED},
     {.type = "mimo_v2_flash", .no_sdpa = true, .turn = TURN_JOINED, .shifted_scores = true},
-    {.type = "afmoe", .norm = NORM_OLMO, .windows_turn = true},
+    {.type = "afmoe", .shared_first = true, .norm = NORM_OLMO, .windows_turn = true},
     {.type = "olmo", .wide_norm = true},
     {.type = "olmo2", .norm = NORM_OLMO},
     {.type = "olmo3", .norm = NORM_OLMO},
@@ -27,7 +27,7 @@ static const style STYLES[] = {
     {.type = "gpt_oss", .no_sdpa = true, .norm = NORM_OLMO, .turn = TURN_HALVES, .clamped_experts = true},
     {.type = "llama4", .narrow_softmax = true, .turn = TURN_COMPLEX, .unnamed_norm = true, .norm_after_turn = true, .every_expert = true, .act_second = true, .windows_turn = true},
     {.type = "nanochat", .act = ACT_RELU_SQUARED, .unnamed_norm = true, .norm_after_turn = true, .embedding_norm = true},
-    {.type = "hunyuan_v1_moe", .norm_after_turn = true},
+    {.type = "hunyuan_v1_moe", .shared_first = true, .norm_after_turn = true},
     {.type = "hunyuan_v1_dense", .norm_after_turn = true},
     {.type = "jais2", .act = ACT_RELU_SQUARED},
     {.type = "arcee", .act = ACT_RELU_SQUARED},
@@ -47,7 +47,7 @@ static const style STYLES[] = {
     {.type = "exaone4", .windows_turn = true},
     {.type = "exaone_moe", .windows_turn = true},
     {.type = "ernie4_5", .wide_rotary = true, .wide_halves = true},
-    {.type = "ernie4_5_moe", .wide_rotary = true, .wide_halves = true},
+    {.type = "ernie4_5_moe", .shared_first = true, .wide_rotary = true, .wide_halves = true},
     {.type = "glm", .turn = TURN_JOINED},
     {.type = "glm4", .turn = TURN_JOINED},
     {.type = "glm4_moe", .turn = TURN_JOINED},
@@ -56,9 +56,10 @@ static const style STYLES[] = {
     {.type = "stablelm", .turn = TURN_JOINED},
     {.type = "phi3", .turn = TURN_JOINED, .act_second = true},
     {.type = "falcon_h1", .scaled_state = true, .scaled_embedding = true, .scaled_logits = true},
-    {.type = "qwen3_next", .norm = NORM_GEMMA, .turn = TURN_JOINED},
+    {.type = "qwen2_moe", .shared_first = true},
+    {.type = "qwen3_next", .shared_first = true, .norm = NORM_GEMMA, .turn = TURN_JOINED},
     {.type = "qwen3_5", .norm = NORM_GEMMA, .turn = TURN_JOINED},
-    {.type = "qwen3_5_moe", .norm = NORM_GEMMA, .turn = TURN_JOINED},
+    {.type = "qwen3_5_moe", .shared_first = true, .norm = NORM_GEMMA, .turn = TURN_JOINED},
     {.type = "phi", .act = ACT_NEW_GELU, .turn = TURN_JOINED},
     {.type = "gptj", .wide_scores = true, .act = ACT_NEW_GELU, .turn = TURN_JOINED},
     {.type = "codegen", .wide_scores = true, .act = ACT_NEW_GELU, .turn = TURN_JOINED, .qkv = QKV_COPIED},
@@ -818,7 +819,7 @@ static vram_cell dense(const block *b, vram_cell x, double f, bool fused, const 
     vram_tape *t = b->t;
     double h = (double)b->pass->model->hidden;
     vram_size inner = wide(b, VRAM_SYMBOL_INTERMEDIATE, f);
-    vram_cell product, whole = VRAM_NO_CELL;
+    vram_cell product, whole = VRAM_NO_CELL, named[3] = {VRAM_NO_CELL, VRAM_NO_CELL, VRAM_NO_CELL};
     if (b->layer->ffn.type == VRAM_FFN_PLAIN) {
         product = activation(b, linear(b, x, or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP));
     } else if (fused) {
@@ -833,11 +834,14 @@ static vram_cell dense(const block *b, vram_cell x, double f, bool fused, const 
         vram_cell gate = linear(b, x, or_else(n->gate, "gate_proj"), f, h, inner, VRAM_WHAT_GATE);
         product = vram_op_fused_gate(t, gate, linear(b, x, or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP), VRAM_WHAT_GATED);
     } else {
-        vram_cell gate = linear(b, x, or_else(n->gate, "gate_proj"), f, h, inner, VRAM_WHAT_GATE), active = activation(b, gate);
-        product = vram_op_mul(t, active, linear(b, x, or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP), VRAM_WHAT_GATED);
+        named[0] = linear(b, x, or_else(n->gate, "gate_proj"), f, h, inner, VRAM_WHAT_GATE);
+        named[1] = activation(b, named[0]);
+        named[2] = linear(b, x, or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP);
+        product = vram_op_mul(t, named[1], named[2], VRAM_WHAT_GATED);
     }
     if (b->style.sub_norms) product = norm_of(b, product, b->rows, f);
     vram_cell y = linear(b, product, down, h, f, b->hidden, VRAM_WHAT_MLP_OUTPUT);
+    if (b->style.altup) vram_part_hold(b, 3, named); /* Gemma3nTextMLP calls each by a name */
     vram_tape_hold(t, whole);
     vram_tape_hold(t, x);
     return y;
@@ -986,23 +990,30 @@ static vram_cell every_expert(const block *b, vram_cell x)
     return y;
 }
 
+static vram_cell shared_expert(const block *b, vram_cell x)
+{
+    const vram_ffn *f = &b->layer->ffn;
+    const vram_names *n = &b->pass->model->names;
+    return f->shared_width > 0 ? dense(b, x, (double)f->shared_width, f->shared_fused, or_else(n->shared_gate_up, "gate_up_proj"), or_else(n->shared_down, "down_proj")) : VRAM_NO_CELL;
+}
+
 static vram_cell mlp(const block *b, vram_cell x)
 {
     const vram_ffn *f = &b->layer->ffn;
     const vram_names *n = &b->pass->model->names;
-    vram_cell y = VRAM_NO_CELL;
+    bool first = b->style.shared_first && f->experts > 0;
     if (f->experts > 0 && b->style.every_expert) return every_expert(b, x);
+    vram_cell y = VRAM_NO_CELL, shared = first ? shared_expert(b, x) : VRAM_NO_CELL;
     if (f->experts > 0) y = fused_experts(b) ? liger_experts(b, x, x) : experts(b, x, x);
     else if (f->width > 0) y = dense(b, x, (double)f->width, f->fused_gate_up, or_else(n->gate_up, "gate_up_proj"), or_else(n->down, "down_proj"));
-    if (f->shared_width > 0) {
-        vram_cell shared = dense(b, x, (double)f->shared_width, f->shared_fused, or_else(n->shared_gate_up, "gate_up_proj"), or_else(n->shared_down, "down_proj"));
-        if (f->shared_gate) {
-            vram_cell weight = linear(b, x, "shared_expert_gate", 1, (double)b->pass->model->hidden, b->rows, VRAM_WHAT_ROUTER_WEIGHTS);
-            shared = vram_op_mul_rows(b->t, shared, vram_op_unary(b->t, weight, false, true, 0, VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_MLP_OUTPUT);
-        }
-        y = y < 0 ? shared : vram_op_add(b->t, y, shared, VRAM_WHAT_MLP_OUTPUT);
+    if (!first) shared = shared_expert(b, x);
+    if (shared >= 0 && f->shared_gate) {
+        vram_cell weight = linear(b, x, "shared_expert_gate", 1, (double)b->pass->model->hidden, b->rows, VRAM_WHAT_ROUTER_WEIGHTS);
+        shared = vram_op_mul_rows(b->t, shared, vram_op_unary(b->t, weight, false, true, 0, VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_MLP_OUTPUT);
     }
+    if (shared >= 0) y = y < 0 ? shared : vram_op_add(b->t, y, shared, VRAM_WHAT_MLP_OUTPUT);
     vram_tape_hold(b->t, x);
+    if (first) vram_tape_hold(b->t, shared);
     return vram_op_dropout(b->t, y, b->pass->dropout, VRAM_WHAT_MLP_OUTPUT);
 }
 

@@ -38,6 +38,7 @@ typedef struct {
     bool positions_apart : 1;  /* of each sequence, though they are the same (OPT) */
     bool embedding_norm : 1;   /* over the embeddings, too */
     bool normed_router : 1;    /* reads a norm of its own, and scales what it has chosen (Gemma 4) */
+    bool shared_first : 1;     /* the shared expert before the router */
     bool every_expert : 1;     /* computes every token, scaled by its share (Llama 4) */
     bool clamped_experts : 1;  /* gate and up interleaved and clamped, with a bias for each expert (gpt-oss) */
     bool clamped : 1;          /* gate and up clamped, of every MLP (MiniMax-M3) */
