@@ -14,7 +14,7 @@ static const style STYLES[] = {
     {.type = "gemma3", .norm = NORM_GEMMA, .scaled_embedding = true, .two_tables = true},
     {.type = "gemma3n", GEMMA_4, .altup = true},
     {.type = "gemma4", GEMMA_4, .layer_scalar = true, .normed_router = true},
-    {.type = "recurrent_gemma", .norm = NORM_GEMMA, .scaled_embedding = true, .turn = TURN_JOINED},
+    {.type = "recurrent_gemma", .capped_at_once = true, .norm = NORM_GEMMA, .scaled_embedding = true, .turn = TURN_JOINED},
     {.type = "minimax_m3_vl", .shared_first = true, .norm = NORM_GEMMA, .turn = TURN_JOINED, .clamped = true},
     {.type = "minimax_m2", .turn = TURN_JOINED},
     {.type = "mimo_v2_flash", .no_sdpa = true, .turn = TURN_JOINED, .shifted_scores = true},
@@ -1401,8 +1401,10 @@ static vram_cell logits_of(const block *b, vram_cell last, vram_cell weight)
     const layer_shape head = {"lm_head", on_rank, (double)m->hidden, wide(b, VRAM_SYMBOL_VOCABULARY, on_rank), VRAM_WHAT_LOGITS};
     logits = with_adapter(b, last, logits, &head, b->pass->lora ? vram_lora_head_rank(b->pass->scenario) : 0);
     if (b->style.wide_logits) logits = vram_op_cast(t, logits, 4, VRAM_WHAT_LOGITS_FP32);
+    vram_cell first = logits;
     if (b->style.scaled_logits || m->capped_logits) logits = vram_op_constant(t, logits, 0, VRAM_WHAT_LOGITS);
     if (m->capped_logits) logits = vram_op_constant(t, vram_op_unary(t, logits, false, true, 0, VRAM_WHAT_LOGITS), 0, VRAM_WHAT_LOGITS);
+    if (b->style.capped_at_once) vram_tape_hold(t, first);
     return logits;
 }
 

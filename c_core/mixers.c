@@ -25,6 +25,9 @@ static vram_size states_of(const block *b, double count, double heads, double wi
     return SIZE_4(b, VRAM_SYMBOL_MICRO_BATCH, b->pass->batch * count, VRAM_SYMBOL_HEADS, heads, VRAM_SYMBOL_WIDTH, width, VRAM_SYMBOL_STATE, state);
 }
 
+/* exp and softplus run in fp32 under autocast */
+static vram_cell wide_exp(const block *b, vram_cell x) { return b->t->autocast ? vram_op_cast(b->t, x, 4, DECAYS) : x; }
+
 static vram_cell silu(const block *b, vram_cell x, vram_what what) { return vram_op_unary(b->t, x, true, false, 0, what); }
 
 /* causal_conv1d: a depthwise convolution over channels-first copies, one kernel less one column longer than the input; then its activation */
@@ -538,9 +541,59 @@ static vram_cell short_convolution(const block *b, vram_cell x)
     return out;
 }
 
+/* -------------------------------------------------------------------------------------------- real-gated linear recurrence -- */
+
+/* sigmoid of a block-diagonal product, brought back into the order of the tokens */
+static vram_cell block_gate(const block *b, vram_cell x)
+{
+    const vram_state *s = &b->layer->state;
+    vram_tape *t = b->t;
+    double heads = (double)s->heads, d = (double)s->inner / one_or(heads);
+    vram_size order = t->cell[x].shape;
+    vram_cell weight = vram_part_vector(b, heads * d * d), mixed_ = vram_op_matmul(t, x, weight, order, MADE);
+    vram_cell gate = vram_op_unary(t, vram_op_copy(t, mixed_, order, MADE), false, true, 0, MADE);
+    vram_tape_hold(t, mixed_);
+    return gate;
+}
+
+/* RecurrentGemmaRglru: a and sqrt(1 - a^2) x of each channel, then h = a h + .. token by token in fp32 */
+static vram_cell real_gated_lru(const block *b, vram_cell x)
+{
+    vram_tape *t = b->t;
+    double inner = (double)b->layer->state.inner;
+    vram_size whole = t->cell[x].shape, one = SIZE_2(b, VRAM_SYMBOL_MICRO_BATCH, b->pass->batch, VRAM_SYMBOL_WIDTH, inner);
+    bool many = b->pass->batch > 1; /* heads of a sequence lie in one piece, those of several do not */
+    vram_cell in = many ? vram_op_copy(t, x, whole, MADE) : x, input_gate = block_gate(b, in), gate = block_gate(b, in);
+    vram_cell strength = vram_op_unary(t, wide_exp(b, vram_part_vector(b, inner)), true, false, 0, DECAYS);
+    vram_cell log = vram_op_mul_weight(t, strength, vram_op_constant(t, gate, 0, DECAYS), DECAYS);
+    vram_cell decay = vram_op_unary(t, wide_exp(b, log), false, true, 0, DECAYS), square = vram_op_unary(t, wide_exp(b, vram_op_constant(t, log, 0, DECAYS)), false, true, 0, DECAYS);
+    vram_cell gated = vram_op_mul(t, x, input_gate, MADE), root = vram_op_unary(t, vram_op_shift(t, square, DECAYS), true, false, 2, DECAYS);
+    vram_cell factor = vram_op_shift(t, vram_op_constant(t, root, 0, DECAYS), DECAYS), normal = vram_op_mul(t, gated, vram_op_cast(t, factor, vram_width(t, x), DECAYS), MADE);
+    vram_cell reset = vram_op_constant(t, decay, 0, DECAYS);
+    const vram_chunk_sizes sizes = {.state = one, .states = whole, .part = one, .parts = whole, .parts_width = 4, .apart = true};
+    vram_cell list = vram_op_constant(t, vram_tape_outside(t, whole, vram_width(t, x), MADE), 0, MADE), state = vram_op_constant(t, vram_tape_outside(t, one, 4, STATES), 4, STATES);
+    const vram_cell scanned[] = {normal, reset};
+    vram_cell y = vram_op_chunk_scan(t, list, state, 2, scanned, &sizes, STATES);
+    const vram_cell names[] = {x, in, input_gate, log, decay, square, gated, factor, normal, reset};
+    vram_part_hold(b, (int)(sizeof names / sizeof *names), names);
+    return y;
+}
+
+static vram_cell griffin(const block *b, vram_cell x)
+{
+    vram_tape *t = b->t;
+    double inner = (double)b->layer->state.inner;
+    vram_cell y = vram_op_unary(t, simple(b, x, "linear_y", inner), true, false, 0, MADE), in = simple(b, x, "linear_x", inner);
+    vram_cell scanned = b->pass->tokens <= 1 ? vram_op_constant(t, in, 0, MADE) : real_gated_lru(b, convolved(b, in, inner));
+    vram_cell out = vram_part_linear(b, vram_op_mul(t, scanned, y, MADE), "linear_out", (double)b->pass->model->hidden, inner, b->hidden, MADE);
+    const vram_cell names[] = {x, y, scanned};
+    vram_part_hold(b, 3, names);
+    return out;
+}
+
 bool vram_mixer_known(const vram_state *s)
 {
-    return s->type == VRAM_STATE_MAMBA1 || s->type == VRAM_STATE_MAMBA2 || s->type == VRAM_STATE_GATED_DELTA || s->type == VRAM_STATE_KDA || s->type == VRAM_STATE_SHORT_CONV;
+    return s->type == VRAM_STATE_MAMBA1 || s->type == VRAM_STATE_MAMBA2 || s->type == VRAM_STATE_GATED_DELTA || s->type == VRAM_STATE_KDA || s->type == VRAM_STATE_SHORT_CONV || s->type == VRAM_STATE_RGLRU;
 }
 
 vram_cell vram_mixer_write(const block *b, vram_cell x)
@@ -551,6 +604,7 @@ vram_cell vram_mixer_write(const block *b, vram_cell x)
     case VRAM_STATE_GATED_DELTA: return gated_delta(b, x);
     case VRAM_STATE_SHORT_CONV: return short_convolution(b, x);
     case VRAM_STATE_KDA: return kimi_delta(b, x);
+    case VRAM_STATE_RGLRU: return griffin(b, x);
     default: return x;
     }
 }

@@ -16,6 +16,7 @@ typedef struct {
     unsigned char norm, act, qkv, turn; /* norm_style, act_style, .. */
     bool act_second : 1;       /* up * act(gate), not act(gate) * up */
     bool scaled_embedding : 1, scaled_residual : 1, scaled_logits : 1, scaled_query : 1, scaled_state : 1, capped_scores : 1;
+    bool capped_at_once : 1;   /* the logits, in one expression: they have their name until it is over */
     bool narrow_softmax : 1;   /* of the scores as they are, not in fp32 */
     bool two_tables : 1;       /* windowed layers rotate by a table of their own */
     bool written_norm : 1;     /* LayerNorm operation by operation (Cohere) */

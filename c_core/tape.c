@@ -950,6 +950,7 @@ vram_cell vram_op_chunk_scan(vram_tape *t, vram_cell core, vram_cell state, int 
 {
     vram_tape_op *op = begin(t, ins, in);
     for (int i = 1; i < ins; i++) {
+        if (sizes->apart) break;
         if (!sizes->casts) save(t, op, in[i]);
         else save_turns(t, op, t->cell[in[i]].shape, 2, what);
     }
@@ -970,7 +971,8 @@ vram_cell vram_op_chunk_scan(vram_tape *t, vram_cell core, vram_cell state, int 
         int largest = 0;
         for (int i = 1; i < ins; i++)
             if (t->cell[in[i]].bytes > t->cell[in[largest]].bytes) largest = i;
-        vram_cell g[5], clone = gradient_like(t, core, 4), slice = gradient_like(t, in[largest], 4);
+        int width = sizes->apart ? vram_width(t, core) : 4;
+        vram_cell g[5], clone = gradient_like(t, core, width), slice = gradient_like(t, in[largest], width);
         for (int i = 0; i < ins; i++) g[i] = make_gradient(t, in[i], vram_width(t, in[i]));
         make(t, clone);
         make(t, slice);
