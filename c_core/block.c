@@ -690,7 +690,7 @@ static vram_cell latent_attention(const block *b, vram_cell x, vram_cell *weight
     vram_cell y = is_eager ? eager(b, query, key, kv_part[1], weights) : sdpa(b, query, key, kv_part[1], false);
     vram_cell out = linear(b, y, "o_proj", h, heads * v, b->hidden, VRAM_WHAT_ATTENTION_PROJECTION);
     vram_part_hold(b, 3, index);
-    const vram_cell names[] = {x, in, q, low, latent, q_turned, k_turned, query, key, kv};
+    const vram_cell names[] = {x, b->style.indexed ? in : VRAM_NO_CELL, q, low, latent, q_turned, k_turned, query, key, kv};
     vram_part_hold(b, (int)(sizeof names / sizeof *names), names);
     return out;
 }
