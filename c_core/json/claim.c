@@ -222,41 +222,57 @@ static void add_change(search *q, const change *row)
 
 static bool is_for_lora(const change *row) { return row->only && strcmp(row->only, WITH_LORA) == 0; }
 
-/* Every change at its strongest */
-static void strongest(const search *q, choice most)
+/* May choice i of group g be taken after these? Not what this search leaves alone, nor what costs as much as the best set that is known. */
+static bool may(const search *q, int g, int i, int cost, const choice of)
 {
-    memset(most, 0, sizeof(choice));
-    for (int g = 0; g < q->groups; g++)
-        for (int i = 0; i < q->group[g].levels; i++)
-            if (holds(q, q->group[g].level[i].row->only, most, g)) most[g] = (unsigned char)(i + 1);
+    const level *l = &q->group[g].level[i];
+    return !(q->without & (1u << g)) && (q->best_cost < 0 || cost + l->cost < q->best_cost) && holds(q, l->row->only, of, g);
 }
 
-/* Does choice i of group g need no more than these choices do without it? Choices are not yet numbered for good: nothing is remembered. */
-static bool no_worse(search *q, const choice company, int g, int i)
+/* The first `decided` choices of these, which cost so much, and every other change that may be, each at its strongest */
+static void strengthen(const search *q, int decided, int cost, choice most)
 {
-    tried with = {.fits = false}, without = {.fits = false};
-    memcpy(with.of, company, sizeof(choice));
-    memcpy(without.of, company, sizeof(choice));
-    with.of[g] = (unsigned char)(i + 1);
-    without.of[g] = 0;
-    run(q, &with);
-    run(q, &without);
-    return !with.refused && with.needed <= without.needed;
+    for (int g = decided; g < q->groups; g++) {
+        most[g] = 0;
+        for (int i = 0; i < q->group[g].levels; i++)
+            if (may(q, g, i, cost, most)) most[g] = (unsigned char)(i + 1);
+    }
+}
+
+/* What is needed with these choices but that of a group; 0 when it is refused. Choices are not yet numbered for good: nothing is remembered. */
+static double needed_with(search *q, const choice company, int g, int chosen)
+{
+    tried t = {.fits = false};
+    memcpy(t.of, company, sizeof(choice));
+    t.of[g] = (unsigned char)chosen;
+    run(q, &t);
+    return t.refused ? 0 : t.needed;
+}
+
+static bool no_worse(search *q, const choice company, int g, int i, double without)
+{
+    double with = needed_with(q, company, g, i + 1);
+    return with > 0 && with <= without;
 }
 
 /* A degree that is refused, or that needs more than without it, is none: by itself (with LoRA where it is there for LoRA only), and beside all others.
  * Recomputing, say, saves nothing by itself where the step is the peak, and the allocator may even keep more. */
 static void drop_useless(search *q)
 {
-    choice company;
-    strongest(q, company);
+    const choice alone = {0}, with_lora = {1};
+    choice company = {0};
+    double nothing = needed_with(q, alone, 0, 0), lora = 0;
+    strengthen(q, 0, 0, company);
     for (int g = 0; g < q->groups; g++) {
         group *of = &q->group[g];
+        double others = -1;
         int kept = 0;
         for (int i = 0; i < of->levels; i++) {
-            choice alone = {0};
-            if (is_for_lora(of->level[i].row) && !holds(q, WITH_LORA, alone, 0)) alone[0] = 1;
-            if (no_worse(q, alone, g, i) || no_worse(q, company, g, i)) of->level[kept++] = of->level[i];
+            bool for_lora = is_for_lora(of->level[i].row) && !holds(q, WITH_LORA, alone, 0);
+            if (for_lora && lora == 0) lora = needed_with(q, with_lora, 0, 1);
+            bool useful = no_worse(q, for_lora ? with_lora : alone, g, i, for_lora ? lora : nothing);
+            if (!useful && others < 0) others = needed_with(q, company, g, 0);
+            if (useful || no_worse(q, company, g, i, others)) of->level[kept++] = of->level[i];
             else if (company[g] > kept) company[g] = (unsigned char)(company[g] - 1);
         }
         of->levels = kept;
@@ -275,7 +291,7 @@ static const tried *without_one(search *q, const choice from, int g, choice with
 /* Of every change at its strongest, without those that cost memory beside the others, the worst first: the least that can be needed */
 static void find_least(search *q)
 {
-    strongest(q, q->least);
+    strengthen(q, 0, 0, q->least);
     const tried *least = attempt(q, q->least);
     for (bool better = least != NULL; better;) {
         choice next;
@@ -306,21 +322,13 @@ static void find_changes(search *q)
 
 /* -------------------------------------------------------------------------------------------------- the cheapest set -- */
 
-static bool may(const search *q, int g, int i, int cost, const choice of)
-{
-    const level *l = &q->group[g].level[i];
-    return !(q->without & (1u << g)) && (q->best_cost < 0 || cost + l->cost < q->best_cost) && holds(q, l->row->only, of, g);
-}
-
 /* Could this prefix of choices still lead to a set that fits and costs less than the best? It cannot when it does not fit even with every other change
  * that it could pay for, each at its strongest, nor without those that cost memory beside others. */
 static bool promising(search *q, int decided, int cost)
 {
     choice most = {0};
     memcpy(most, q->now, (size_t)decided);
-    for (int g = decided; g < q->groups; g++)
-        for (int i = 0; i < q->group[g].levels; i++)
-            if (may(q, g, i, cost, most)) most[g] = (unsigned char)(i + 1);
+    strengthen(q, decided, cost, most);
     const tried *t = attempt(q, most);
     if (t && !t->fits && !t->refused) {
         for (int g = decided; g < q->groups; g++)
@@ -492,7 +500,7 @@ bool vram_json_claim_tree(vram_json *json, cJSON *scenario, vram_scenario *s, vr
     search *q = calloc(1, sizeof *q);
     tried *room = q ? calloc(MOST_ESTIMATES, sizeof *room) : NULL;
     if (room) {
-        q->json = json, q->tree = scenario, q->as_said = s, q->tried = room;
+        q->json = json, q->tree = scenario, q->as_said = s, q->tried = room, q->best_cost = -1;
         q->plain = vram_json_scenario_write(s, scenario);
         judge(q, answer);
         cJSON_Delete(q->plain);
