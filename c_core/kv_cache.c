@@ -17,7 +17,7 @@ double vram_kv_heads_on_rank(double kv_heads, double ranks)
 
 double vram_compute_bytes(const vram_scenario *scenario)
 {
-    return scenario->weights == vram_find(VRAM_LIST_FORMAT, "fp32") ? 4 : 2;
+    return scenario->weights == VRAM_FORMAT_FP32 ? 4 : 2;
 }
 
 /* ---------------------------------------------------------------------------------------------------- keys and values -- */

@@ -6,11 +6,10 @@
 
 static void set(int *field, int value) { if (*field < 0) *field = value; }
 static void set_count(int64_t *field, int64_t value) { if (*field == VRAM_UNSET) *field = value; }
-static int format(const char *id) { return vram_find(VRAM_LIST_FORMAT, id); }
 
 static void inference_defaults(vram_scenario *s)
 {
-    int cache = s->engine == VRAM_ENGINE_LLAMA_CPP || s->weights == format("fp16") ? format("fp16") : s->weights == format("fp32") ? format("fp32") : format("bf16");
+    int cache = s->engine == VRAM_ENGINE_LLAMA_CPP || s->weights == VRAM_FORMAT_FP16 ? VRAM_FORMAT_FP16 : s->weights == VRAM_FORMAT_FP32 ? VRAM_FORMAT_FP32 : VRAM_FORMAT_BF16;
     set_count(&s->prompt, s->context);
     set(&s->kv_cache, cache);
     if (s->task == VRAM_TASK_INFERENCE && s->engine == VRAM_ENGINE_LLAMA_CPP) { /* elsewhere keys and values are of one type */
@@ -25,10 +24,10 @@ static void training_defaults(vram_scenario *s)
 {
     bool lora = s->training.method == VRAM_METHOD_LORA, fsdp = vram_is_fsdp(s);
     int precision = s->training.precision;
-    int gradients = precision == VRAM_PRECISION_BF16 || (precision == VRAM_PRECISION_MIXED && !fsdp) ? format("bf16") : format("fp32");
+    int gradients = precision == VRAM_PRECISION_BF16 || (precision == VRAM_PRECISION_MIXED && !fsdp) ? VRAM_FORMAT_BF16 : VRAM_FORMAT_FP32;
     set(&s->training.autocast, precision == VRAM_PRECISION_AMP);
     set(&s->training.gradients, lora ? s->lora.dtype : gradients);
-    set(&s->training.optimizer_states, lora ? s->lora.dtype : precision == VRAM_PRECISION_BF16 ? format("bf16") : format("fp32"));
+    set(&s->training.optimizer_states, lora ? s->lora.dtype : precision == VRAM_PRECISION_BF16 ? VRAM_FORMAT_BF16 : VRAM_FORMAT_FP32);
 }
 
 static void rl_defaults(vram_scenario *s)
@@ -94,7 +93,7 @@ static bool contradictions(const vram_scenario *s, vram_error *error)
         return vram_fail(error, VRAM_ERROR_UNSUPPORTED, "model.quantization_config.quant_method", VRAM_NO_NUMBER, 1, 0);
     if (s->task == VRAM_TASK_RL && s->rl.reference.kind == VRAM_ROLE_MODEL_ADAPTER && s->training.method != VRAM_METHOD_LORA)
         return conflict(error, "rl.reference", VRAM_LIST_ROLE_MODEL, VRAM_ROLE_MODEL_ADAPTER);
-    if (s->task == VRAM_TASK_INFERENCE && s->engine == VRAM_ENGINE_LLAMA_CPP && (s->kv_cache == format("fp8") || s->kv_cache == format("int8")))
+    if (s->task == VRAM_TASK_INFERENCE && s->engine == VRAM_ENGINE_LLAMA_CPP && (s->kv_cache == VRAM_FORMAT_FP8 || s->kv_cache == VRAM_FORMAT_INT8))
         return conflict(error, "kv_cache", VRAM_LIST_FORMAT, s->kv_cache); /* ggml has neither */
     if (s->task == VRAM_TASK_INFERENCE && (s->engine == VRAM_ENGINE_VLLM || s->engine == VRAM_ENGINE_SGLANG) && vram_format_get(s->kv_cache)->block > 1)
         return conflict(error, "kv_cache", VRAM_LIST_FORMAT, s->kv_cache); /* blocks with scales are ggml's */

@@ -253,7 +253,7 @@ static bool read_field(const vram_json *json, const cJSON *item, const field *f,
 static const field *find_field(const char *path)
 {
     for (int i = 0; i < FIELDS; i++)
-        if (strcmp(fields[i].path, path) == 0) return &fields[i];
+        if (fields[i].path[0] == path[0] && strcmp(fields[i].path, path) == 0) return &fields[i];
     return NULL;
 }
 
@@ -275,13 +275,23 @@ static bool unknown_key(const char *section, const char *key, vram_error *error)
     return false;
 }
 
+/* "training" and "loss" -> "training.loss"; false when that is longer than any field's */
+static bool join(const char *section, const char *key, char path[64])
+{
+    size_t n = strlen(section), more = strlen(key);
+    if (n + 1 + more >= 64) return false;
+    memcpy(path, section, n);
+    if (n) path[n++] = '.';
+    memcpy(path + n, key, more + 1);
+    return true;
+}
+
 static bool read_object(const vram_json *json, const cJSON *object, const char *section, vram_scenario *s, vram_json_configs *held, vram_error *error)
 {
     for (const cJSON *c = object->child; c; c = c->next) {
         char path[64];
-        int n = snprintf(path, sizeof path, "%s%s%s", section, section[0] ? "." : "", c->string);
         int64_t version;
-        if (n < 0 || n >= (int)sizeof path) return unknown_key(section, c->string, error);
+        if (!join(section, c->string, path)) return unknown_key(section, c->string, error);
         if (strcmp(path, "version") == 0) {
             if (!vram_json_integer(c, "version", 1, 1, &version, error)) return false;
             continue;
@@ -313,8 +323,8 @@ bool vram_json_scenario_read(const vram_json *json, const cJSON *tree, vram_scen
 {
     if (!cJSON_IsObject(tree)) return vram_json_refuse(tree, VRAM_ERROR_TYPE, "", error);
     for (int i = 0; i < FIELDS; i++) set_default(s, &fields[i]);
-    s->weights = vram_find(VRAM_LIST_FORMAT, "bf16");
-    s->lora.dtype = vram_find(VRAM_LIST_FORMAT, "fp32");
+    s->weights = VRAM_FORMAT_BF16;
+    s->lora.dtype = VRAM_FORMAT_FP32;
     s->lora.names = 0;
     return default_model_and_gpu(json, tree, s, held, error) && read_object(json, tree, "", s, held, error) && vram_scenario_defaults(s, error);
 }
