@@ -23,9 +23,9 @@ enum {
 static inline double vram_min(double a, double b) { return a < b ? a : b; }
 static inline double vram_max(double a, double b) { return a > b ? a : b; }
 /* whole numbers held in doubles below 2^53: exact */
-double vram_ceil_div(double a, double b);   /* ceil(a / b) */
-double vram_floor_div(double a, double b);  /* floor(a / b) */
-double vram_round_up(double a, double step); /* a, up to a multiple of step */
+static inline double vram_ceil_div(double a, double b) { return ceil(a / b); }
+static inline double vram_floor_div(double a, double b) { return floor(a / b); }
+static inline double vram_round_up(double a, double step) { return ceil(a / step) * step; } /* a, up to a multiple of step */
 
 /* ---- ledger.c ---- */
 

@@ -5,10 +5,6 @@
 #include <stddef.h>
 #include <string.h>
 
-double vram_ceil_div(double a, double b) { return ceil(a / b); }
-double vram_floor_div(double a, double b) { return floor(a / b); }
-double vram_round_up(double a, double step) { return ceil(a / step) * step; }
-
 bool vram_fail(vram_error *error, vram_error_code code, const char *path, double value, double min, double max)
 {
     memset(error, 0, sizeof *error);
