@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_GPUS = 128 };
+enum { MAX_GPUS = 128, USUAL = 24576 /* bytes of a report */ };
 
 struct vram_json {
     cJSON *presets;
@@ -95,7 +95,7 @@ const vram_gpu *vram_json_gpu(const vram_json *json, const char *id)
 
 static char *print(cJSON *tree)
 {
-    char *text = cJSON_PrintUnformatted(tree);
+    char *text = cJSON_PrintBuffered(tree, USUAL, 0);
     cJSON_Delete(tree);
     return text;
 }

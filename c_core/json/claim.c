@@ -112,8 +112,8 @@ static const cJSON *value_of(const cJSON *tree, const char *path)
 
 static double number_of(const search *q, const char *path)
 {
-    const cJSON *value = value_of(q->plain, path);
-    return cJSON_IsNumber(value) ? value->valuedouble : 0;
+    vram_json_range range;
+    return vram_json_range_of(q->as_said, path, &range) ? range.now : 0;
 }
 
 static cJSON *value_made(const level *l)
@@ -122,7 +122,7 @@ static cJSON *value_made(const level *l)
     case WORD: return cJSON_CreateString(l->row->word);
     case ON: return cJSON_CreateTrue();
     case OFF: return cJSON_CreateFalse();
-    default: return vram_json_whole(l->number);
+    default: return cJSON_CreateNumber(l->number);
     }
 }
 
@@ -151,7 +151,7 @@ static void run(search *q, tried *t)
         if (!t->of[g]) continue;
         const level *l = &q->group[g].level[t->of[g] - 1];
         swap[n++] = vram_json_put(q->tree, l->row->path, value_made(l));
-        if (l->row->second) swap[n++] = vram_json_put(q->tree, l->row->second, vram_json_whole((double)q->as_said->gpus));
+        if (l->row->second) swap[n++] = vram_json_put(q->tree, l->row->second, cJSON_CreateNumber((double)q->as_said->gpus));
     }
     const vram_report *r = vram_json_run(q->json, q->tree, &error);
     while (n > 0) vram_json_put_back(q->json, &swap[--n]);
@@ -176,12 +176,21 @@ static const tried *attempt(search *q, const choice of)
 
 /* -------------------------------------------------------------------------------------------- which changes there are -- */
 
+static void print_value(const cJSON *value, char out[40])
+{
+    char *text = value ? cJSON_PrintUnformatted(value) : NULL;
+    snprintf(out, 40, "%s", text && strlen(text) < 40 ? text : "null");
+    cJSON_free(text);
+}
+
 static bool same_value(const search *q, const level *l)
 {
+    char made[40], said[40];
     cJSON *value = value_made(l);
-    bool same = cJSON_Compare(value, value_of(q->plain, l->row->path), 1);
+    print_value(value, made);
+    print_value(value_of(q->plain, l->row->path), said);
     cJSON_Delete(value);
-    return same;
+    return strcmp(made, said) == 0;
 }
 
 static void add_level(search *q, const change *row, double number, int cost)
@@ -365,13 +374,6 @@ static bool cheapest(search *q, unsigned without)
 }
 
 /* ------------------------------------------------------------------------------------------------------- what it saves -- */
-
-static void print_value(const cJSON *value, char out[40])
-{
-    char *text = value ? cJSON_PrintUnformatted(value) : NULL;
-    snprintf(out, 40, "%s", text && strlen(text) < 40 ? text : "null");
-    cJSON_free(text);
-}
 
 static void write_change(const search *q, vram_json_change *out, const char *path, cJSON *value)
 {

@@ -5,16 +5,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* cJSON prints 15 digits when they seem enough; a number read back must be the same to the last bit */
+/* cJSON prints 15 digits when they seem enough, and reads them back to be sure; a number read back must be the same to the last bit. */
 cJSON *vram_json_whole(double value)
 {
     char text[40];
     if (!isfinite(value)) return cJSON_CreateNull();
-    if (value == floor(value) && fabs(value) < 1e9) return cJSON_CreateNumber(value);
-    if (value == floor(value) && fabs(value) < VRAM_LARGEST) { /* cJSON would print what an int does not hold as a real, and read it back to be sure */
+    if (value == floor(value) && fabs(value) < VRAM_LARGEST) {
         int at = (int)sizeof text - 1;
         text[at] = '\0';
-        for (int64_t rest = (int64_t)fabs(value); rest > 0; rest /= 10) text[--at] = (char)('0' + rest % 10);
+        uint64_t rest = (uint64_t)fabs(value);
+        do text[--at] = (char)('0' + rest % 10);
+        while (rest /= 10);
         if (value < 0) text[--at] = '-';
         return cJSON_CreateRaw(text + at);
     }
@@ -25,12 +26,20 @@ cJSON *vram_json_whole(double value)
     return cJSON_CreateRaw(text);
 }
 
-static void add_whole(cJSON *object, const char *key, double value) { cJSON_AddItemToObject(object, key, vram_json_whole(value)); }
-static void add_name(cJSON *object, const char *key, vram_list list, int value) { cJSON_AddStringToObject(object, key, vram_name(list, value)); }
+/* Keys and ids are constants, which cJSON need not copy. */
+static cJSON *add(cJSON *object, const char *key, cJSON *item)
+{
+    cJSON_AddItemToObjectCS(object, key, item);
+    return item;
+}
+
+static cJSON *name_of(vram_list list, int value) { return cJSON_CreateStringReference(vram_name(list, value)); }
+static void add_whole(cJSON *object, const char *key, double value) { add(object, key, vram_json_whole(value)); }
+static void add_name(cJSON *object, const char *key, vram_list list, int value) { add(object, key, name_of(list, value)); }
 
 static void add_formula(cJSON *object, int factors, const vram_factor factor[])
 {
-    cJSON *formula = cJSON_AddArrayToObject(object, "formula");
+    cJSON *formula = add(object, "formula", cJSON_CreateArray());
     for (int i = 0; i < factors; i++) {
         cJSON *row = cJSON_CreateObject();
         add_name(row, "symbol", VRAM_LIST_SYMBOL, (int)factor[i].symbol);
@@ -42,9 +51,9 @@ static void add_formula(cJSON *object, int factors, const vram_factor factor[])
 
 static void add_phase_names(cJSON *object, unsigned phases)
 {
-    cJSON *array = cJSON_AddArrayToObject(object, "phases");
+    cJSON *array = add(object, "phases", cJSON_CreateArray());
     for (int p = 0; p < VRAM_PHASE_COUNT; p++)
-        if (phases & VRAM_BIT(p)) cJSON_AddItemToArray(array, cJSON_CreateString(vram_name(VRAM_LIST_PHASE, p)));
+        if (phases & VRAM_BIT(p)) cJSON_AddItemToArray(array, name_of(VRAM_LIST_PHASE, p));
 }
 
 static cJSON *entry_write(const vram_entry *e)
@@ -63,7 +72,7 @@ static cJSON *entry_write(const vram_entry *e)
 
 static void add_phases(cJSON *tree, const vram_report *r)
 {
-    cJSON *array = cJSON_AddArrayToObject(tree, "phases");
+    cJSON *array = add(tree, "phases", cJSON_CreateArray());
     for (int p = 0; p < VRAM_PHASE_COUNT; p++) {
         if (!(r->phases & VRAM_BIT(p))) continue;
         cJSON *row = cJSON_CreateObject();
@@ -75,10 +84,10 @@ static void add_phases(cJSON *tree, const vram_report *r)
 
 static void add_fits(cJSON *tree, const vram_report *r)
 {
-    cJSON *array = cJSON_AddArrayToObject(tree, "fits");
+    cJSON *array = add(tree, "fits", cJSON_CreateArray());
     for (int i = 0; i < r->fits; i++) {
         cJSON *row = cJSON_CreateObject();
-        cJSON_AddStringToObject(row, "gpu", r->fit[i].gpu);
+        add(row, "gpu", cJSON_CreateStringReference(r->fit[i].gpu));
         add_whole(row, "usable_bytes", r->fit[i].usable_bytes);
         add_name(row, "verdict", VRAM_LIST_VERDICT, (int)r->fit[i].verdict);
         add_whole(row, "gpus_needed", (double)r->fit[i].gpus_needed);
@@ -90,12 +99,12 @@ static void add_fits(cJSON *tree, const vram_report *r)
 
 static void add_notes(cJSON *tree, const vram_report *r)
 {
-    cJSON *array = cJSON_AddArrayToObject(tree, "notes");
+    cJSON *array = add(tree, "notes", cJSON_CreateArray());
     for (int i = 0; i < r->notes; i++) {
         cJSON *row = cJSON_CreateObject(), *values;
         add_name(row, "id", VRAM_LIST_NOTE, (int)r->note[i].id);
-        cJSON_AddStringToObject(row, "path", r->note[i].path);
-        values = cJSON_AddArrayToObject(row, "values");
+        add(row, "path", cJSON_CreateStringReference(r->note[i].path));
+        values = add(row, "values", cJSON_CreateArray());
         for (int k = 0; k < r->note[i].values; k++) cJSON_AddItemToArray(values, vram_json_whole(r->note[i].value[k]));
         cJSON_AddItemToArray(array, row);
     }
@@ -103,7 +112,7 @@ static void add_notes(cJSON *tree, const vram_report *r)
 
 static void add_rules(cJSON *tree, const vram_report *r)
 {
-    cJSON *array = cJSON_AddArrayToObject(tree, "rules_of_thumb");
+    cJSON *array = add(tree, "rules_of_thumb", cJSON_CreateArray());
     for (int i = 0; i < r->rules; i++) {
         cJSON *row = cJSON_CreateObject();
         add_name(row, "id", VRAM_LIST_RULE, (int)r->rule[i].id);
@@ -163,14 +172,14 @@ int vram_json_log_text(const vram_log *line, char *out, size_t room)
 /* The engine's own words: no translation, so the text is made here once for every front door. */
 static void add_logs(cJSON *tree, const vram_report *r)
 {
-    cJSON *array = cJSON_AddArrayToObject(tree, "log");
+    cJSON *array = add(tree, "log", cJSON_CreateArray());
     char text[VRAM_JSON_LOG_ROOM];
     for (int i = 0; i < r->logs; i++) {
         cJSON *row = cJSON_CreateObject(), *values;
         add_name(row, "id", VRAM_LIST_LOG, (int)r->log[i].id);
         vram_json_log_text(&r->log[i], text, sizeof text);
         cJSON_AddStringToObject(row, "text", text);
-        values = cJSON_AddArrayToObject(row, "values");
+        values = add(row, "values", cJSON_CreateArray());
         for (int k = 0; k < r->log[i].values; k++) cJSON_AddItemToArray(values, vram_json_whole(r->log[i].value[k]));
         cJSON_AddItemToArray(array, row);
     }
@@ -178,7 +187,7 @@ static void add_logs(cJSON *tree, const vram_report *r)
 
 static void add_model(cJSON *tree, const vram_report *r)
 {
-    cJSON *model = cJSON_AddObjectToObject(tree, "model");
+    cJSON *model = add(tree, "model", cJSON_CreateObject());
     add_whole(model, "params_total", r->params_total);
     add_whole(model, "params_active", r->params_active);
     add_whole(model, "params_trainable", r->params_trainable);
@@ -186,7 +195,7 @@ static void add_model(cJSON *tree, const vram_report *r)
 
 static void add_components(cJSON *tree, const vram_report *r)
 {
-    cJSON *components = cJSON_AddObjectToObject(tree, "components");
+    cJSON *components = add(tree, "components", cJSON_CreateObject());
     for (int c = 0; c < VRAM_COMPONENT_COUNT; c++)
         if (r->component_bytes[c] > 0) add_whole(components, vram_name(VRAM_LIST_COMPONENT, c), r->component_bytes[c]);
 }
@@ -194,19 +203,19 @@ static void add_components(cJSON *tree, const vram_report *r)
 cJSON *vram_json_report_write(const vram_scenario *s, const cJSON *source, const vram_report *r)
 {
     cJSON *tree = cJSON_CreateObject(), *peak, *entries;
-    cJSON_AddNumberToObject(tree, "version", 1);
-    cJSON_AddItemToObject(tree, "scenario", vram_json_scenario_write(s, source));
+    add_whole(tree, "version", 1);
+    add(tree, "scenario", vram_json_scenario_write(s, source));
     add_model(tree, r);
-    peak = cJSON_AddObjectToObject(tree, "peak");
+    peak = add(tree, "peak", cJSON_CreateObject());
     add_name(peak, "phase", VRAM_LIST_PHASE, (int)r->peak);
     add_whole(peak, "bytes", r->peak_bytes);
     add_phases(tree, r);
-    entries = cJSON_AddArrayToObject(tree, "entries");
+    entries = add(tree, "entries", cJSON_CreateArray());
     for (int i = 0; i < r->entries; i++) cJSON_AddItemToArray(entries, entry_write(&r->entry[i]));
     add_components(tree, r);
     add_whole(tree, "cluster_bytes", r->cluster_bytes);
-    cJSON_AddItemToObject(tree, "kv_tokens_capacity", r->kv_tokens_capacity < 0 ? cJSON_CreateNull() : vram_json_whole(r->kv_tokens_capacity));
-    cJSON_AddItemToObject(tree, "max_context", r->max_context < 0 ? cJSON_CreateNull() : vram_json_whole(r->max_context));
+    add(tree, "kv_tokens_capacity", r->kv_tokens_capacity < 0 ? cJSON_CreateNull() : vram_json_whole(r->kv_tokens_capacity));
+    add(tree, "max_context", r->max_context < 0 ? cJSON_CreateNull() : vram_json_whole(r->max_context));
     add_fits(tree, r);
     add_notes(tree, r);
     add_rules(tree, r);
@@ -217,18 +226,18 @@ cJSON *vram_json_report_write(const vram_scenario *s, const cJSON *source, const
 /* {"timeline": {"components": [..], "points": [{"phase", "place", "bytes": [..]}, ..]}}: bytes in the order of the components, which are those that occur */
 cJSON *vram_json_timeline_write(const vram_timeline *t)
 {
-    cJSON *tree = cJSON_CreateObject(), *timeline = cJSON_AddObjectToObject(tree, "timeline");
-    cJSON *components = cJSON_AddArrayToObject(timeline, "components"), *points = cJSON_AddArrayToObject(timeline, "points");
+    cJSON *tree = cJSON_CreateObject(), *timeline = add(tree, "timeline", cJSON_CreateObject());
+    cJSON *components = add(timeline, "components", cJSON_CreateArray()), *points = add(timeline, "points", cJSON_CreateArray());
     bool occurs[VRAM_COMPONENT_COUNT] = {false};
     for (int i = 0; i < t->points; i++)
         for (int c = 0; c < VRAM_COMPONENT_COUNT; c++) occurs[c] |= t->point[i].bytes[c] > 0;
     for (int c = 0; c < VRAM_COMPONENT_COUNT; c++)
-        if (occurs[c]) cJSON_AddItemToArray(components, cJSON_CreateString(vram_name(VRAM_LIST_COMPONENT, c)));
+        if (occurs[c]) cJSON_AddItemToArray(components, name_of(VRAM_LIST_COMPONENT, c));
     for (int i = 0; i < t->points; i++) {
         cJSON *row = cJSON_CreateObject(), *bytes;
         add_name(row, "phase", VRAM_LIST_PHASE, (int)t->point[i].phase);
-        cJSON_AddNumberToObject(row, "place", t->point[i].place);
-        bytes = cJSON_AddArrayToObject(row, "bytes");
+        add_whole(row, "place", t->point[i].place);
+        bytes = add(row, "bytes", cJSON_CreateArray());
         for (int c = 0; c < VRAM_COMPONENT_COUNT; c++)
             if (occurs[c]) cJSON_AddItemToArray(bytes, vram_json_whole(t->point[i].bytes[c]));
         cJSON_AddItemToArray(points, row);
@@ -239,13 +248,13 @@ cJSON *vram_json_timeline_write(const vram_timeline *t)
 /* {"solve": [..]} */
 cJSON *vram_json_solution_write(int n, const vram_json_answer rows[])
 {
-    cJSON *tree = cJSON_CreateObject(), *array = cJSON_AddArrayToObject(tree, "solve");
+    cJSON *tree = cJSON_CreateObject(), *array = add(tree, "solve", cJSON_CreateArray());
     for (int i = 0; i < n; i++) {
         const vram_json_answer *a = &rows[i];
         cJSON *row = cJSON_CreateObject();
         cJSON_AddStringToObject(row, "path", a->path);
-        cJSON_AddItemToObject(row, "value", !a->found ? cJSON_CreateNull() : a->word ? cJSON_CreateString(a->word) : vram_json_whole(a->value));
-        cJSON_AddItemToObject(row, "limit", a->limit > 0 ? vram_json_whole(a->limit) : cJSON_CreateNull());
+        add(row, "value", !a->found ? cJSON_CreateNull() : a->word ? cJSON_CreateString(a->word) : vram_json_whole(a->value));
+        add(row, "limit", a->limit > 0 ? vram_json_whole(a->limit) : cJSON_CreateNull());
         if (a->found) {
             add_whole(row, "bytes", a->bytes);
             add_whole(row, "needed_bytes", a->needed_bytes);
@@ -260,25 +269,25 @@ cJSON *vram_json_solution_write(int n, const vram_json_answer rows[])
 /* {"error": {"code", "path", "value", "min", "max"}}; min and max are null where no range applies */
 cJSON *vram_json_error_write(const vram_error *e)
 {
-    cJSON *tree = cJSON_CreateObject(), *error = cJSON_AddObjectToObject(tree, "error");
+    cJSON *tree = cJSON_CreateObject(), *error = add(tree, "error", cJSON_CreateObject());
     bool range = e->min <= e->max;
     add_name(error, "code", VRAM_LIST_ERROR, (int)e->code);
     cJSON_AddStringToObject(error, "path", e->path);
-    cJSON_AddItemToObject(error, "value", e->text[0] ? cJSON_CreateString(e->text) : isinf(e->value) ? cJSON_CreateString(e->value > 0 ? "Infinity" : "-Infinity") : vram_json_whole(e->value));
-    cJSON_AddItemToObject(error, "min", range ? vram_json_whole(e->min) : cJSON_CreateNull());
-    cJSON_AddItemToObject(error, "max", range ? vram_json_whole(e->max) : cJSON_CreateNull());
+    add(error, "value", e->text[0] ? cJSON_CreateString(e->text) : isinf(e->value) ? cJSON_CreateString(e->value > 0 ? "Infinity" : "-Infinity") : vram_json_whole(e->value));
+    add(error, "min", range ? vram_json_whole(e->min) : cJSON_CreateNull());
+    add(error, "max", range ? vram_json_whole(e->max) : cJSON_CreateNull());
     return tree;
 }
 
 static void add_names(cJSON *lists, const char *key, vram_list list)
 {
-    cJSON *array = cJSON_AddArrayToObject(lists, key);
-    for (int i = 0; i < vram_count(list); i++) cJSON_AddItemToArray(array, cJSON_CreateString(vram_name(list, i)));
+    cJSON *array = add(lists, key, cJSON_CreateArray());
+    for (int i = 0; i < vram_count(list); i++) cJSON_AddItemToArray(array, name_of(list, i));
 }
 
 static void add_pairs(cJSON *lists, const char *key, vram_list ids, const char *other, const char *(*value)(int))
 {
-    cJSON *array = cJSON_AddArrayToObject(lists, key);
+    cJSON *array = add(lists, key, cJSON_CreateArray());
     for (int i = 0; i < vram_count(ids); i++) {
         cJSON *row = cJSON_CreateObject();
         cJSON_AddStringToObject(row, "id", vram_name(ids, i));
@@ -292,12 +301,12 @@ static const char *address_of(int i) { return vram_source_address((vram_source)i
 
 static void add_formats(cJSON *lists)
 {
-    cJSON *array = cJSON_AddArrayToObject(lists, "format");
+    cJSON *array = add(lists, "format", cJSON_CreateArray());
     for (int i = 0; i < vram_format_count(); i++) {
         const vram_format_row *f = vram_format_get(i);
         cJSON *row = cJSON_CreateObject();
-        cJSON_AddStringToObject(row, "id", f->id);
-        cJSON_AddNumberToObject(row, "bits", f->bits);
+        add(row, "id", cJSON_CreateStringReference(f->id));
+        add_whole(row, "bits", f->bits);
         cJSON_AddBoolToObject(row, "weights", f->weights);
         cJSON_AddBoolToObject(row, "cache", f->cache);
         cJSON_AddItemToArray(array, row);

@@ -373,7 +373,7 @@ static cJSON *write_field(const vram_scenario *s, const field *f, const cJSON *s
 {
     const void *p = at_const(s, f);
     switch (f->type) {
-    case ENUM: case FORMAT: return *(const int *)p < 0 ? NULL : cJSON_CreateString(vram_name(f->list, *(const int *)p));
+    case ENUM: case FORMAT: return *(const int *)p < 0 ? NULL : cJSON_CreateStringReference(vram_name(f->list, *(const int *)p));
     case BOOLEAN: return *(const int *)p < 0 ? NULL : cJSON_CreateBool(*(const int *)p);
     case INTEGER:
         if (*(const int64_t *)p == VRAM_UNSET) return f->word ? cJSON_CreateString(f->word) : NULL;
@@ -402,13 +402,13 @@ cJSON *vram_json_scenario_write(const vram_scenario *s, const cJSON *source)
         char section[32];
         if (!value) continue;
         if (!dot) {
-            cJSON_AddItemToObject(tree, fields[i].path, value);
+            cJSON_AddItemToObjectCS(tree, fields[i].path, value);
             continue;
         }
         snprintf(section, sizeof section, "%.*s", (int)(dot - fields[i].path), fields[i].path);
         cJSON *object = cJSON_GetObjectItemCaseSensitive(tree, section);
         if (!object) object = cJSON_AddObjectToObject(tree, section);
-        cJSON_AddItemToObject(object, dot + 1, value);
+        cJSON_AddItemToObjectCS(object, dot + 1, value);
     }
     return tree;
 }

@@ -51,7 +51,7 @@ static outcome try_value(const question *q, cJSON *value)
     return o;
 }
 
-static outcome try_number(const question *q, double value) { return try_value(q, vram_json_whole(value)); }
+static outcome try_number(const question *q, double value) { return try_value(q, cJSON_CreateNumber(value)); }
 
 /* The largest whole number in [min, max] that fits, and what it needs; -1 when none does. A refused number does not fit: it contradicts another field. */
 static double largest_number(const question *q, double now, double min, double max, outcome *found)
