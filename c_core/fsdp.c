@@ -40,7 +40,11 @@ static void gathered(const vram_sharding *g, int64_t from, int64_t to, list *l)
 
 static void gathered_root(const vram_sharding *g, list *l) { vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_GATHERED_WEIGHTS, 1, g->root.bytes, 1); }
 
-static void buffer(const vram_sharding_unit *u, list *l) { vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_ALL_GATHER_BUFFER, 1, u->bytes, 1); }
+/* One rank alone copies its shards straight into the parameters (_fsdp_param_group.py, wait_for_unshard). */
+static void buffer(const vram_sharding *g, const vram_sharding_unit *u, list *l)
+{
+    if (g->ranks > 1) vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_ALL_GATHER_BUFFER, 1, u->bytes, 1);
+}
 
 static bool in_host_memory(const vram_sharding *g) { return g->s->parallel.offload == VRAM_OFFLOAD_OPTIMIZER_WEIGHTS; }
 
@@ -82,17 +86,35 @@ static void fsdp2_backward(const vram_sharding *g, int place, bool over, list *l
     gathered_root(g, l);
     if (place == VRAM_PLACE_HEAD) {
         if (keeps) gathered(g, 0, g->layers, l);
-        else buffer(vram_sharding_layer(g, g->layers - 1), l);
+        else buffer(g, vram_sharding_layer(g, g->layers - 1), l);
         return;
     }
     if (keeps) gathered(g, 0, over ? place : place + 1, l);
     else {
         if (!over) gathered(g, place, place + 1, l);
-        if (place > 0) buffer(vram_sharding_layer(g, place - 1), l);
+        if (place > 0) buffer(g, vram_sharding_layer(g, place - 1), l);
     }
     if (over) scatter(g, vram_sharding_layer(g, place), l);
     else if (place + 1 < g->layers) scatter(g, vram_sharding_layer(g, place + 1), l);
     if (!accumulated) reduced(g, place + 1, l);
+}
+
+/* The caller's, beside the loss (training.c lets them go in the step) */
+static void logits_held(const vram_sharding *g, list *l)
+{
+    double tokens = (double)g->s->training.micro_batch * (double)g->s->training.sequence_length, words = vram_ceil_div((double)g->m->vocab, (double)g->s->parallel.tensor);
+    bool whole = g->s->task == VRAM_TASK_TRAINING && (g->s->training.loss == VRAM_LOSS_FULL || g->s->training.loss == VRAM_LOSS_INPLACE);
+    if (whole) vram_sharding_add(l, VRAM_COMPONENT_LOGITS, VRAM_WHAT_LOGITS, tokens, words, g->width);
+}
+
+/* The root's gradients have been copied in and let go, and their shards come out: of few ranks, in fp32, these are more (foreach_reduce). */
+static void root_reduced(const vram_sharding *g, bool accumulated, list *l)
+{
+    if (g->root.trained <= 0) return;
+    logits_held(g, l);
+    scatter(g, &g->root, l);
+    vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_OWN_GRADIENTS, 1, g->root.trained_shard, g->gradient_width);
+    if (!accumulated) reduced(g, 0, l);
 }
 
 /* Whole gradients of the layers from .. to the last, as they are summed up over micro-batches */
@@ -126,25 +148,26 @@ void vram_fsdp2_items(const vram_sharding *g, vram_moment moment, int place, lis
     case VRAM_MOMENT_LOSS:
         gathered_root(g, l);
         if (place == VRAM_PLACE_EMBEDDING) {
-            buffer(&g->root, l);
-            buffer(vram_sharding_layer(g, 0), l);
+            buffer(g, &g->root, l);
+            buffer(g, vram_sharding_layer(g, 0), l);
         } else if (place == VRAM_PLACE_HEAD) {
             if (keeps) gathered(g, 0, g->layers, l);
-            buffer(vram_sharding_layer(g, g->layers - 1), l);
+            buffer(g, vram_sharding_layer(g, g->layers - 1), l);
         } else {
             gathered(g, keeps ? 0 : place, place + 1, l);
-            buffer(vram_sharding_layer(g, place), l);
+            buffer(g, vram_sharding_layer(g, place), l);
         }
         break;
     case VRAM_MOMENT_START:
         gathered_root(g, l);
         if (keeps) gathered(g, 0, g->layers, l);
-        else buffer(&g->root, l);
+        else buffer(g, &g->root, l);
         break;
     case VRAM_MOMENT_BACKWARD: fsdp2_backward(g, place, false, l); break;
     case VRAM_MOMENT_REDUCE:
         if (place != VRAM_PLACE_HEAD) fsdp2_backward(g, place, true, l);
         break;
+    case VRAM_MOMENT_EPILOGUE: root_reduced(g, accumulated, l); break;
     default: break;
     }
 }
