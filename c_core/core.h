@@ -240,7 +240,8 @@ double vram_block_bytes(double bytes);                                /* of the 
 double vram_model_slack(const vram_scenario *scenario, const vram_model *model, double bytes); /* what the blocks of a loaded model hold beyond its tensors, a number in so many bytes */
 
 /* ---- reserve.c : what that allocator keeps beyond the tensors; the last entry, of all the others ---- */
-void vram_reserve(const vram_scenario *scenario, vram_report *report);
+struct vram_steps; /* steps.h; NULL: there are none */
+void vram_reserve(const vram_scenario *scenario, const struct vram_steps *steps, vram_report *report);
 
 /* ---- engines at inference (engine.c dispatches) ---- */
 void vram_engine_entries(const vram_scenario *scenario, vram_report *report);       /* engine.c; bare, transformers, sglang */
@@ -272,7 +273,7 @@ void vram_at_work(const vram_scenario *scenario, const vram_model *model, vram_r
  * (fms-acceleration, fms_acceleration_foak/utils.py, lora_adapters_switch_ddp_from_fsdp); peft's own wrapping would share them, as FSDP 2 does. */
 bool vram_adapters_whole(const vram_scenario *scenario);
 bool vram_steps_in_backward(const vram_scenario *scenario); /* each parameter is stepped, and its gradient let go, as soon as it is there */
-void vram_training(const vram_scenario *scenario, vram_report *report);             /* the scenario's own model trained, rules of thumb */
+void vram_training(const vram_scenario *scenario, struct vram_steps *steps, vram_report *report); /* the scenario's own model trained, rules of thumb */
 
 /* ---- rl.c ---- */
 void vram_rl(const vram_scenario *scenario, vram_report *report);

@@ -407,6 +407,7 @@ static int known_state_mixer(stage *s, const vram_model *m, int kind)
     vram_run r;
     vram_pass p = {.scenario = s->scenario, .model = m, .batch = s->sequences, .tokens = s->tokens, .width = (int)s->bytes, .plain_width = (int)s->bytes, .no_autocast = true, .workspace = CUBLAS_WORKSPACE};
     vram_block_mixer(&p, kind, &t);
+    r.record = NULL;
     vram_run_clear(&t, &r, false);
     vram_run_forward(&t, &r, 0, t.ops, false);
     act_out(s, &t, &r);

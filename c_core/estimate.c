@@ -1,5 +1,5 @@
 /* estimate.c -- the order of a call: entries first, then their sums, then the readings. */
-#include "core.h"
+#include "steps.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -148,16 +148,17 @@ static void not_modelled(const vram_scenario *s, vram_report *report)
 
 bool vram_estimate(const vram_scenario *s, const vram_gpu *gpus, int gpu_count, vram_report *report, vram_error *error)
 {
+    vram_steps steps;
     memset(report, 0, offsetof(vram_report, entry));
     report->kv_tokens_capacity = report->max_context = -1;
     report->pool = (vram_pool){.model_bytes = -1, .available_bytes = -1, .blocks = -1, .tokens = -1, .concurrency = -1, .graph_bytes = -1, .k_bytes = -1, .v_bytes = -1};
     report->phases = s->task == VRAM_TASK_INFERENCE ? VRAM_PHASES_INFERENCE : s->task == VRAM_TASK_TRAINING ? VRAM_PHASES_TRAINING : VRAM_PHASES_RL;
     counts(s, report);
     if (s->task == VRAM_TASK_INFERENCE) vram_engine_entries(s, report);
-    else if (s->task == VRAM_TASK_TRAINING) vram_training(s, report);
+    else if (s->task == VRAM_TASK_TRAINING) vram_training(s, s->overheads ? &steps : NULL, report);
     else vram_rl(s, report);
     vram_gpu_overheads(s, report);
-    vram_reserve(s, report);
+    vram_reserve(s, s->task == VRAM_TASK_TRAINING ? &steps : NULL, report);
     remarks(s, report);
     if (s->task != VRAM_TASK_INFERENCE) {
         undivided(s, report);

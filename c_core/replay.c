@@ -64,6 +64,8 @@ typedef struct {
     double gradient_elements[MOMENTS];
     short tensor[MAX_TENSORS];
     uint64_t bit[MAX_BITS];
+    vram_steps *steps;         /* the record of all pieces, */
+    vram_recorded *recorded;   /* and of the piece at hand; NULL: nobody asks for it */
 } walker;
 
 /* --------------------------------------------------------------------------------------------------------- one piece -- */
@@ -83,6 +85,71 @@ static int variant_of(const vram_pass *pass, int64_t layer)
     bool again = recomputes(s) && (layer + 1) % every == 0;
     bool shares = again && (layer == pass->sharing[0] || layer == pass->sharing[1]);
     return VARIANTS * pass->model->layer_kind[layer] + (layer == 0 && !pass->input_gradient ? NO_INPUT_GRADIENT : 0) + (again ? CHECKPOINTED : 0) + (shares ? SHARING : 0);
+}
+
+/* The record, where one is kept: what follows is a part of the piece; what comes from outside; a silence, in which tensors only change hands. */
+static void record_part(walker *w, vram_recorded_part part)
+{
+    if (w->recorded != NULL) w->recorded->event[part] = w->run.record->events;
+}
+
+static void record_on(walker *w, bool on)
+{
+    if (w->recorded != NULL) w->run.record->on = on;
+}
+
+static short record_bind(walker *w, vram_cell c) { return w->recorded == NULL ? (short)-1 : vram_record_bind(&w->tape, w->run.record, c); }
+static short recorded_as(const walker *w, vram_cell c) { return c < 0 ? (short)-1 : w->run.record->number[c]; }
+
+static void record_begin(walker *w)
+{
+    if (w->recorded == NULL) return;
+    vram_record *r = w->run.record;
+    memset(r->number, -1, sizeof r->number);
+    r->first = r->tensors;
+    *w->recorded = (vram_recorded){.first = r->first, .output = -1, .arriving = -1, .leaving = -1, .awaited = -1};
+    if (w->tape.input >= 0) record_bind(w, w->tape.input);
+    record_part(w, VRAM_PART_FORWARD);
+    record_on(w, true);
+}
+
+/* The output goes to the next piece */
+static void record_output(walker *w, vram_cell base)
+{
+    record_on(w, false);
+    if (w->recorded != NULL) {
+        w->recorded->output = recorded_as(w, base);
+        w->recorded->shares_output = w->run.holders[base] > 1;
+    }
+    vram_run_release(&w->tape, &w->run, base);
+    record_part(w, VRAM_PART_FORGET);
+    record_on(w, true);
+}
+
+static void record_end(walker *w)
+{
+    if (w->recorded == NULL) return;
+    record_part(w, VRAM_PART_END);
+    record_on(w, false);
+    w->recorded->tensors = w->run.record->tensors - w->recorded->first;
+    w->recorded->leaving = w->tape.input < 0 ? (short)-1 : recorded_as(w, w->run.gradient[w->tape.input]);
+}
+
+static void arrive(walker *w)
+{
+    record_on(w, false);
+    vram_cell g = vram_run_arrive(&w->tape, &w->run);
+    record_on(w, true);
+    short number = record_bind(w, g);
+    if (w->recorded != NULL) w->recorded->arriving = number;
+}
+
+static void await_other(walker *w, bool sole_holder)
+{
+    vram_cell table = w->tape.op[0].in[0];
+    vram_run_await(&w->tape, &w->run, table, sole_holder);
+    short number = record_bind(w, w->run.gradient[table]);
+    if (w->recorded != NULL) w->recorded->awaited = number;
 }
 
 static void note(walker *w, piece *p, int set, double bytes, const uint64_t cells[])
@@ -105,14 +172,16 @@ static void note_without(walker *w, piece *p, int set, vram_cell c)
 static void run_gradients(walker *w, piece *p)
 {
     vram_run *r = &w->run;
-    if (w->tape.output >= 0) vram_run_arrive(&w->tape, r);
+    record_part(w, VRAM_PART_BACKWARD);
+    if (w->tape.output >= 0) arrive(w);
     if (w->tape.aside >= 0) vram_run_await(&w->tape, r, w->tape.aside, true);
-    if (w->tape.input < 0 && vram_is_tied(w->pass)) vram_run_await(&w->tape, r, w->tape.op[0].in[0], w->pass->head == VRAM_HEAD_TILED || w->pass->head == VRAM_HEAD_CHUNKED || w->pass->head == VRAM_HEAD_FUSED);
+    if (w->tape.input < 0 && vram_is_tied(w->pass)) await_other(w, w->pass->head == VRAM_HEAD_TILED || w->pass->head == VRAM_HEAD_CHUNKED || w->pass->head == VRAM_HEAD_FUSED);
     vram_run_backward(&w->tape, r, w->tape.ops - 1, 0);
     if (w->tape.input >= 0) vram_run_use_waiting(&w->tape, r); /* the embedding's gradient is the last: the step uses it */
     note_peak(w, p, BACKWARD);
     vram_run_land(&w->tape, r);
     vram_run_return(&w->tape, r);
+    record_end(w);
     note_live(w, p, AFTER);
     note_without(w, p, GRADIENTS, w->tape.input < 0 ? VRAM_NO_CELL : r->gradient[w->tape.input]);
 }
@@ -122,6 +191,7 @@ static void run_kept(walker *w, piece *p)
     vram_tape *t = &w->tape;
     vram_run *r = &w->run;
     vram_run_clear(t, r, w->accumulate);
+    record_begin(w);
     r->offloads = w->offloads;
     vram_run_forward(t, r, 0, t->ops, w->pass->gradients);
     note_peak(w, p, FORWARD);
@@ -129,7 +199,7 @@ static void run_kept(walker *w, piece *p)
     vram_cell base = t->cell[t->output].base;
     note_without(w, p, KEPT, t->named && !(w->variant[0] & CHECKPOINTED) ? VRAM_NO_CELL : base);
     if (!w->pass->gradients) return;
-    vram_run_release(t, r, base);
+    record_output(w, base);
     vram_run_forget(t, r);
     note_live(w, p, KEPT_LATER);
     vram_run_rest(r);
@@ -169,6 +239,7 @@ static void run_checkpointed(walker *w, piece *p, bool shares)
     short last_use[2] = {-1, -1};
     if (shares) swap_last_use(t, last_use);
     vram_run_clear(t, r, w->accumulate);
+    record_begin(w);
     note_live(w, p, INPUT); /* all that there is yet */
     vram_run_hold(t, r, t->input);
     r->spares = w->spares;
@@ -179,16 +250,18 @@ static void run_checkpointed(walker *w, piece *p, bool shares)
     if (w->offloads) vram_run_release(t, r, t->input); /* to host memory */
     vram_cell base = t->cell[t->output].base;
     note_without(w, p, KEPT, base);
-    vram_run_release(t, r, base);
+    record_output(w, base);
     vram_run_forget(t, r);
     note_live(w, p, KEPT_LATER);
     uint64_t spared[VRAM_TAPE_WORDS];
     memcpy(spared, r->spared, sizeof spared);
+    record_on(w, false);
     if (shares) swap_last_use(t, last_use);
     vram_run_clear(t, r, w->accumulate);
     vram_run_keep_spared(t, r, spared);
     vram_run_hold(t, r, t->input);
-    vram_run_arrive(t, r);
+    record_part(w, VRAM_PART_BACKWARD);
+    arrive(w);
     int last = vram_run_last_saving(t);
     vram_run_backward(t, r, t->ops - 1, last + 1);
     vram_run_recompute(t, r);
@@ -197,9 +270,16 @@ static void run_checkpointed(walker *w, piece *p, bool shares)
     vram_run_use_waiting(t, r);
     note_peak(w, p, BACKWARD);
     vram_run_release(t, r, t->input);
+    record_end(w);
     note_live(w, p, AFTER);
     note_without(w, p, GRADIENTS, r->gradient[t->input]);
     if (shares) tell_standing(w, p);
+}
+
+static void forget(walker *w)
+{
+    record_part(w, VRAM_PART_FORGET);
+    vram_run_forget(&w->tape, &w->run);
 }
 
 static void run_head(walker *w, piece *p)
@@ -210,22 +290,23 @@ static void run_head(walker *w, piece *p)
     p->left = leave == t->mark && t->leave >= 0;
     p->leaves = leave < t->ops;
     vram_run_clear(t, r, w->accumulate);
+    record_begin(w);
     r->offloads = w->offloads;
     vram_run_forward(t, r, 0, t->mark, w->pass->gradients);
     note_peak(w, p, FORWARD);
-    if (p->left) vram_run_forget(t, r);
+    if (p->left) forget(w);
     note_live(w, p, BEGUN);
     vram_run_rest(r);
     vram_run_forward(t, r, t->mark, leave, w->pass->gradients);
     note_peak(w, p, LOSS);
     if (p->leaves) {
-        vram_run_forget(t, r);
+        forget(w);
         vram_run_rest(r);
         vram_run_forward(t, r, leave, t->ops, w->pass->gradients);
         note_peak(w, p, RISE_LEFT);
     }
     if (!w->pass->gradients) return;
-    if (t->leave < 0) vram_run_forget(t, r); /* else it is forgotten already */
+    if (t->leave < 0) forget(w); /* else it is forgotten already */
     vram_run_rest(r);
     note_live(w, p, START);
     run_gradients(w, p);
@@ -296,12 +377,14 @@ static void run_piece(walker *w, int variant, piece *p)
 {
     memset(p, 0, sizeof *p);
     memset(w->set, 0, sizeof w->set);
+    w->recorded = w->steps == NULL ? NULL : &w->steps->piece[w->steps->pieces < VRAM_STEPS_PIECES ? w->steps->pieces++ : VRAM_STEPS_PIECES - 1];
     if (variant == EMBEDDING) vram_block_embedding(w->pass, &w->tape);
     else if (variant == HEAD) vram_block_head(w->pass, &w->tape);
     else vram_block_layer(w->pass, variant / VARIANTS, (variant & NO_INPUT_GRADIENT) == 0, &w->tape);
     if (variant == HEAD) run_head(w, p);
     else if (variant >= 0 && (variant & CHECKPOINTED)) run_checkpointed(w, p, (variant & SHARING) != 0);
     else run_kept(w, p);
+    if (w->steps != NULL && variant == EMBEDDING) w->steps->named = w->tape.named;
     keep_sets(w, p);
 }
 
@@ -608,18 +691,47 @@ static void start_walk(walker *w, const vram_pass *pass, const vram_sharding *g,
     w->gradients_stand = gradients_stand && (g == NULL || (g->gradients == VRAM_GRADIENTS_STAND && g->s->parallel.engine != VRAM_PARALLEL_ENGINE_DEEPSPEED));
     w->spares = pass->scenario->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE;
     w->offloads = offloads(pass);
+    w->steps = NULL;
+    w->run.record = NULL;
     w->likes = w->tensors = w->bits = w->counted = 0;
     w->shapes = NONE;
     memset(w->gradient_elements, 0, sizeof w->gradient_elements);
     for (int64_t i = 0; i < pass->model->layers; i++) w->variant[i] = (short)variant_of(pass, i);
 }
 
+/* The pieces are recorded in the order in which they are run: kinds of layers, embedding, head. */
+static void steps_of(const walk *k, vram_steps *steps)
+{
+    const vram_pass *pass = k->w.pass;
+    short number[MAX_VARIANTS];
+    int pieces = 0;
+    memset(number, -1, sizeof number);
+    for (int64_t i = 0; i < pass->stage.layers; i++) {
+        short *n = &number[k->w.variant[i]];
+        if (*n < 0) *n = (short)pieces++;
+        steps->layer[i] = (unsigned char)*n;
+    }
+    steps->embedding = (unsigned char)pieces++;
+    steps->head = (unsigned char)pieces++;
+    steps->layers = (int)pass->stage.layers;
+    steps->full = steps->record.full || pieces > VRAM_STEPS_PIECES;
+    steps->mask = k->summit.mask;
+    steps->mask_kept = recomputes(pass->scenario);
+}
+
 static void walk_all(walk *k, const vram_pass *pass, const vram_replay *replay)
 {
+    vram_steps *steps = replay->steps;
     k->summit = (summit){.place = {EMBEDDING, HEAD, HEAD, HEAD, HEAD, EMBEDDING}, .moment = {VRAM_MOMENT_FORWARD, VRAM_MOMENT_LOSS, VRAM_MOMENT_BACKWARD}, .bytes = {-1, -1, -1}};
     k->summit.mask = vram_block_mask(pass, k->summit.mask_factor);
     memset(k->used, 0, sizeof k->used);
     start_walk(&k->w, pass, replay->sharding, replay->gradients_stand);
+    k->w.steps = steps;
+    if (steps != NULL) {
+        steps->pieces = steps->record.events = steps->record.tensors = 0;
+        steps->record.full = steps->record.on = false;
+        k->w.run.record = &steps->record;
+    }
     for (int64_t i = 0; i < pass->stage.layers; i++) {
         int variant = k->w.variant[i];
         if (!k->used[variant]) run_piece(&k->w, variant, &k->layer[variant]);
@@ -629,6 +741,7 @@ static void walk_all(walk *k, const vram_pass *pass, const vram_replay *replay)
     run_piece(&k->w, HEAD, &k->head);
     climb_forward(k, &k->summit);
     climb_backward(k, &k->summit);
+    if (steps != NULL) steps_of(k, steps);
 }
 
 /* Calls for the head, the embedding and each layer that there is */

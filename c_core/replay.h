@@ -4,6 +4,7 @@
 
 #include "block.h"
 #include "sharding.h"
+#include "steps.h"
 
 /* What the replay has to be told of parameters, and what it finds out about their gradients */
 typedef struct {
@@ -11,6 +12,7 @@ typedef struct {
     bool gradients_stand;      /* every parameter has its gradient before the pass (accumulation, a flat buffer): new ones are added to it */
     double logits_bytes;       /* out: the logits that the caller still holds when the step begins ... */
     double logits[4];          /* ... micro-batch, sequence, vocabulary, bytes a number */
+    vram_steps *steps;         /* NULL, or where the runs of the pieces are written down */
     double gradient_elements;  /* out: gradients alive at backward's peak, when they do not stand; a tied table's two count twice */
 } vram_replay;
 
@@ -40,7 +42,7 @@ double vram_replay_forward(const vram_pass *pass, vram_role role, vram_phase pha
 
 /* One trained model in its role: weights, gradients, master weights, optimizer states (alive in all phases of the report from load on;
  * gradients as the precision and engine have it), adapters when LoRA; and by replay a micro-batch of `sequences` x `tokens`. */
-void vram_train_when(const vram_scenario *scenario, const vram_model *model, vram_role role, double sequences, double tokens, int whens, const vram_when when[], vram_report *report);
+void vram_train_when(const vram_scenario *scenario, const vram_model *model, vram_role role, double sequences, double tokens, int whens, const vram_when when[], vram_steps *steps, vram_report *report);
 /* What vram_replay_bytes() says of that micro-batch. */
 vram_replay vram_train_bytes(const vram_scenario *scenario, const vram_model *model, vram_role role, double sequences, double tokens, double bytes[VRAM_ALIVE_COUNT]);
 

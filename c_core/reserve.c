@@ -5,7 +5,7 @@
  * free one that holds a tensor, else a new segment of 20 MiB for less than 10 MiB, of whole 2 MiB for more; what is left beyond 1 MiB is
  * cut off and joins its free neighbours again; no segment goes back (c10/cuda/CUDACachingAllocator.cpp). What comes and goes within
  * a phase below its peak is not seen, nor what stands in all phases: hence an allowance. */
-#include "core.h"
+#include "play.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -276,11 +276,24 @@ static void idle_entry(vram_report *report, vram_what what, double bytes)
     if (bytes > 0) vram_times(vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_FRAGMENTATION, what, VRAM_ALLOWANCE, VRAM_SOURCE_PYTORCH_ALLOCATOR, report->phases), VRAM_SYMBOL_BYTES, bytes);
 }
 
-void vram_reserve(const vram_scenario *s, vram_report *report)
+/* The whole step, tensor by tensor */
+static bool played(const vram_scenario *s, const vram_steps *steps, const vram_report *report, idle_bytes *bytes)
+{
+    vram_segments segments;
+    double peak = 0;
+    if (steps == NULL || !vram_play(s, report, steps, 0, &segments)) return false;
+    for (int ph = 0; ph < VRAM_PHASE_COUNT; ph++) peak = vram_max(peak, vram_bytes_alive(report, (vram_phase)ph, ~VRAM_BIT(VRAM_COMPONENT_CONTEXT)));
+    bytes->holes = vram_max(0, segments.most_used - peak);
+    bytes->whole = vram_max(0, segments.most - peak) - bytes->holes;
+    return true;
+}
+
+void vram_reserve(const vram_scenario *s, const vram_steps *steps, vram_report *report)
 {
     bool pytorch = s->task == VRAM_TASK_TRAINING || (s->task == VRAM_TASK_INFERENCE && s->engine == VRAM_ENGINE_TRANSFORMERS);
     if (!s->overheads || !pytorch) return;
-    idle_bytes bytes = idle(s, report);
+    idle_bytes bytes;
+    if (!played(s, steps, report, &bytes)) bytes = idle(s, report);
     idle_entry(report, VRAM_WHAT_ALLOCATOR_ROUNDING, bytes.holes);
     idle_entry(report, VRAM_WHAT_ALLOCATOR_CACHE, bytes.whole);
 }

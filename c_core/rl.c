@@ -252,7 +252,7 @@ static void train_alone(const vram_scenario *s, vram_report *report)
 {
     bool dpo = is(s, VRAM_ALGORITHM_DPO);
     const vram_when when[] = {{VRAM_ALIVE_FORWARD, VRAM_PHASE_FORWARD}, {VRAM_ALIVE_LOSS, VRAM_PHASE_LOSS}, {VRAM_ALIVE_BACKWARD, VRAM_PHASE_BACKWARD}, {VRAM_ALIVE_HELD, VRAM_PHASE_SCORE}};
-    vram_train_when(s, &s->model, VRAM_ROLE_ACTOR, (dpo ? 2 : 1) * (double)s->training.micro_batch, tokens_of(s), dpo ? 4 : 3, when, report);
+    vram_train_when(s, &s->model, VRAM_ROLE_ACTOR, (dpo ? 2 : 1) * (double)s->training.micro_batch, tokens_of(s), dpo ? 4 : 3, when, NULL, report);
 }
 
 /* The critic's pass is first forward and last backward. Of the two orders of fullness in each phase the fuller one is entered. */
@@ -267,8 +267,8 @@ static void train_together(const vram_scenario *s, const vram_model *critic, vra
     other[1] = (vram_when){VRAM_ALIVE_LATER, VRAM_PHASE_LOSS};
     other[2] = (vram_when){late ? VRAM_ALIVE_BACKWARD : VRAM_ALIVE_LATER, VRAM_PHASE_BACKWARD};
     if (late) actor[2].alive = VRAM_ALIVE_DONE;
-    vram_train_when(s, &s->model, VRAM_ROLE_ACTOR, sequences, tokens, 3, actor, report);
-    vram_train_when(s, critic, VRAM_ROLE_CRITIC, sequences, tokens, 3, other, report);
+    vram_train_when(s, &s->model, VRAM_ROLE_ACTOR, sequences, tokens, 3, actor, NULL, report);
+    vram_train_when(s, critic, VRAM_ROLE_CRITIC, sequences, tokens, 3, other, NULL, report);
 }
 
 void vram_rl(const vram_scenario *s, vram_report *report)

@@ -21,12 +21,46 @@ static void leave_peak(vram_run *r)
     r->rising = false;
 }
 
+/* ------------------------------------------------------------------------------------------------------------ the record -- */
+
+static void record_event(vram_record *record, int event)
+{
+    if (record->events < VRAM_RECORD_EVENTS) record->event[record->events++] = (short)event;
+    else record->full = true;
+}
+
+short vram_record_bind(const vram_tape *t, vram_record *record, vram_cell c)
+{
+    if (record == NULL || c < 0) return -1;
+    if (record->tensors >= VRAM_RECORD_TENSORS) { record->full = true; return -1; }
+    const vram_tape_cell *cell = &t->cell[c];
+    int n = record->tensors++;
+    record->bytes[n] = vram_round_up(cell->bytes, 512);
+    record->kind[n] = (unsigned char)(cell->component != VRAM_COMPONENT_GRADIENTS ? VRAM_RECORDED_PLAIN : cell->what == VRAM_WHAT_TIED_GRADIENT ? VRAM_RECORDED_TIED : VRAM_RECORDED_GRADIENT);
+    return record->number[c] = (short)(n - record->first);
+}
+
+static void record_made(const vram_tape *t, vram_record *record, vram_cell c)
+{
+    if (record->on) record_event(record, vram_record_bind(t, record, c));
+}
+
+static void record_gone(vram_record *record, vram_cell c)
+{
+    if (!record->on || record->number[c] < 0) return;
+    record_event(record, ~record->number[c]);
+    record->number[c] = -1;
+}
+
+/* --------------------------------------------------------------------------------------------------------- who is alive -- */
+
 const uint64_t *vram_run_top(const vram_run *r) { return r->rising ? r->live : r->top; }
 
 static void alloc(const vram_tape *t, vram_run *r, vram_cell c)
 {
     r->holders[c] = 1;
     if (t->cell[c].outside) return;
+    if (r->record != NULL) record_made(t, r->record, c);
     double now = r->now + rounded(t, c);
     if (now > r->peak) {
         r->peak = now;
@@ -38,7 +72,9 @@ static void alloc(const vram_tape *t, vram_run *r, vram_cell c)
 
 void vram_run_release(const vram_tape *t, vram_run *r, vram_cell c)
 {
-    if (--r->holders[c] > 0 || t->cell[c].outside) return;
+    if (--r->holders[c] > 0) return;
+    if (r->record != NULL) record_gone(r->record, c);
+    if (t->cell[c].outside) return;
     r->holders[c] = 0;
     if (!vram_run_in(r->live, c)) return;
     leave_peak(r);
@@ -310,6 +346,7 @@ static void deliver(vram_tape *t, vram_run *r, vram_cell input, vram_cell g, boo
     r->gradient[input] = sum;
     if (!t->cell[input].parameter || !last || !(r->accumulate || t->update.at_once)) return;
     r->gradient[input] = VRAM_NO_CELL; /* added in place to the one that is there */
+    if (r->record != NULL && r->record->on && r->record->number[sum] >= 0) record_event(r->record, VRAM_RECORD_ADDED + r->record->number[sum]);
     if (t->update.at_once) use(t, r, sum);
     else vram_run_release(t, r, sum);
 }

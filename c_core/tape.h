@@ -186,6 +186,20 @@ void vram_op_log_probabilities(vram_tape *t, vram_cell logits, vram_size row, vr
 
 /* ---- run.c: running one ---- */
 
+/* What runs make and let go, in order, for whoever plays it through an allocator (steps.h). Tensors are numbered as they are made, from 0 in each piece; an
+ * event is the number of a tensor that is made, ~number of one that goes, VRAM_RECORD_ADDED + number of a parameter's gradient that is added to one that stands. */
+enum { VRAM_RECORD_EVENTS = 16384, VRAM_RECORD_TENSORS = 8192, VRAM_RECORD_ADDED = VRAM_RECORD_TENSORS };
+typedef enum { VRAM_RECORDED_PLAIN, VRAM_RECORDED_GRADIENT, VRAM_RECORDED_TIED } vram_recorded_kind;
+typedef struct vram_record {
+    bool on, full;
+    int events, tensors, first;        /* first: tensor of the piece at hand */
+    short event[VRAM_RECORD_EVENTS];
+    double bytes[VRAM_RECORD_TENSORS]; /* rounded up to 512 */
+    unsigned char kind[VRAM_RECORD_TENSORS];
+    short number[VRAM_TAPE_CELLS];     /* of the tensor that a cell is now */
+} vram_record;
+short vram_record_bind(const vram_tape *t, vram_record *record, vram_cell c); /* a tensor that comes from outside; -1: there is no such cell */
+
 typedef struct {
     double now, peak;                 /* bytes alive, each storage rounded up to 512 */
     uint64_t live[VRAM_TAPE_WORDS], top[VRAM_TAPE_WORDS]; /* cells alive now, and at the peak, unless .. */
@@ -205,6 +219,7 @@ typedef struct {
     vram_cell back[VRAM_TAPE_SAVES];  /* and those of the last node that asked for any, until the next has run */
     int flights, numbers, backs;
     vram_cell waiting;                /* a gradient that the next one will see used */
+    vram_record *record;              /* NULL: nobody asks for one */
 } vram_run;
 
 void vram_run_clear(const vram_tape *t, vram_run *r, bool accumulate);

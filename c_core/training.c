@@ -524,12 +524,13 @@ static void mask_buffers(const trainer *r)
     vram_times(vram_times(vram_times(e, VRAM_SYMBOL_COPIES, masks), VRAM_SYMBOL_ROWS, positions), VRAM_SYMBOL_KEYS, positions);
 }
 
-void vram_train_when(const vram_scenario *s, const vram_model *m, vram_role role, double sequences, double tokens, int whens, const vram_when when[], vram_report *report)
+void vram_train_when(const vram_scenario *s, const vram_model *m, vram_role role, double sequences, double tokens, int whens, const vram_when when[], vram_steps *steps, vram_report *report)
 {
     trainer r = trainer_of(s, m, role, report);
     vram_sharding sharding;
     vram_replay replay = replay_of(&r, &sharding);
     vram_pass pass = pass_of(&r, sequences, tokens);
+    replay.steps = steps;
     weights(&r);
     if (!r.lora && s->training.precision == VRAM_PRECISION_MIXED && !is_fsdp(&r) && s->parallel.offload == VRAM_OFFLOAD_NONE) per_parameter(&r, VRAM_COMPONENT_MASTER_WEIGHTS, VRAM_WHAT_MASTER_COPY, r.params, 4, 1, report->phases);
     states(&r);
@@ -564,12 +565,12 @@ static void rows_of(const vram_scenario *s, double *sequences, double *tokens)
     *tokens = (double)s->training.sequence_length * (one ? (double)s->training.micro_batch : 1);
 }
 
-void vram_training(const vram_scenario *s, vram_report *report)
+void vram_training(const vram_scenario *s, vram_steps *steps, vram_report *report)
 {
     double sequences, tokens;
     static const vram_when when[] = {{VRAM_ALIVE_FORWARD, VRAM_PHASE_FORWARD}, {VRAM_ALIVE_LOSS, VRAM_PHASE_LOSS}, {VRAM_ALIVE_BACKWARD, VRAM_PHASE_BACKWARD}};
     rows_of(s, &sequences, &tokens);
-    vram_train_when(s, &s->model, VRAM_ROLE_MODEL, sequences, tokens, 3, when, report);
+    vram_train_when(s, &s->model, VRAM_ROLE_MODEL, sequences, tokens, 3, when, steps, report);
     rules_of_thumb(s, report);
 }
 
