@@ -271,9 +271,9 @@ static idle_bytes idle(const vram_scenario *s, const vram_report *report)
     return (idle_bytes){holes, vram_max(0, all - peak) - holes};
 }
 
-static void idle_entry(vram_report *report, vram_what what, double bytes)
+static void idle_entry(vram_report *report, vram_what what, vram_certainty how, double bytes)
 {
-    if (bytes > 0) vram_times(vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_FRAGMENTATION, what, VRAM_ALLOWANCE, VRAM_SOURCE_PYTORCH_ALLOCATOR, report->phases), VRAM_SYMBOL_BYTES, bytes);
+    if (bytes > 0) vram_times(vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_FRAGMENTATION, what, how, VRAM_SOURCE_PYTORCH_ALLOCATOR, report->phases), VRAM_SYMBOL_BYTES, bytes);
 }
 
 /* The whole step, tensor by tensor */
@@ -293,7 +293,8 @@ void vram_reserve(const vram_scenario *s, const vram_steps *steps, vram_report *
     bool pytorch = s->task == VRAM_TASK_TRAINING || (s->task == VRAM_TASK_INFERENCE && s->engine == VRAM_ENGINE_TRANSFORMERS);
     if (!s->overheads || !pytorch) return;
     idle_bytes bytes;
-    if (!played(s, steps, report, &bytes)) bytes = idle(s, report);
-    idle_entry(report, VRAM_WHAT_ALLOCATOR_ROUNDING, bytes.holes);
-    idle_entry(report, VRAM_WHAT_ALLOCATOR_CACHE, bytes.whole);
+    bool exact = played(s, steps, report, &bytes);
+    if (!exact) bytes = idle(s, report);
+    idle_entry(report, VRAM_WHAT_ALLOCATOR_GAPS, exact ? VRAM_MODELLED : VRAM_ALLOWANCE, bytes.holes);
+    idle_entry(report, VRAM_WHAT_ALLOCATOR_CACHE, exact ? VRAM_MODELLED : VRAM_ALLOWANCE, bytes.whole);
 }

@@ -25,7 +25,7 @@ typedef struct { double key; short first, last; } vram_block_size; /* stream and
 typedef struct {
     double limit;              /* bytes that the driver has; 0: no limit */
     double reserved, whole;    /* all segments; those that no tensor is in */
-    double small, small_most;  /* bytes of small tensors, now and at most */
+    double small, small_most, small_reserved; /* bytes of small tensors, now and at most; of their segments */
     double end;                /* place of the next segment */
     double most, most_used;    /* the most that was reserved, and that had a tensor in it, small segments included */
     double asked;              /* more than the limit, with all given back that could be; 0: never */

@@ -53,7 +53,7 @@
     X(FLAT_GRADIENTS, "flat_gradients") X(PERSISTENT_WEIGHTS, "persistent_weights") X(STAGING_BUFFER, "staging_buffer")   \
     X(TIED_GRADIENT, "tied_gradient") X(UNREDUCED, "unreduced") X(FLAT_WEIGHTS, "flat_weights") X(GATHERED_INPUT, "gathered_input") X(UNSCATTERED_OUTPUT, "unscattered_output")                                                     \
     /* engine.c, gpu.c */                                                                                               \
-    X(CUDA_CONTEXT, "cuda_context") X(ALLOCATOR_CACHE, "allocator_cache") X(ALLOCATOR_ROUNDING, "allocator_rounding")
+    X(CUDA_CONTEXT, "cuda_context") X(ALLOCATOR_CACHE, "allocator_cache") X(ALLOCATOR_GAPS, "allocator_gaps") X(ALLOCATOR_ROUNDING, "allocator_rounding")
 
 /* where a rule is from: (NAME, "id", "address") */
 #define VRAM_SOURCES(X)                                                                                                 \

@@ -1,0 +1,81 @@
+/* The caching allocator's rules, each as c10/cuda/CUDACachingAllocator.cpp has it; and that a step's record is what PyTorch's own counters say. */
+#include "test.h"
+
+#include "segments.h"
+
+static vram_segments pool; /* too large for a stack */
+
+static const double MIB = 1048576;
+
+static short take(double mib) { return vram_segments_take(&pool, mib * MIB, 0); }
+
+TEST(segments_sizes, "segments: 20 MiB for less than 10, whole 2 MiB for more; a rest beyond 1 MiB is cut off")
+{
+    static const struct { double tensor, segment, block; } cases[] = {{1.5, 20, 1.5}, {9.5, 20, 9.5}, {10, 10, 10}, {10.5, 12, 10.5}, {11, 12, 12}, {11.5, 12, 12}, {12.5, 14, 12.5}, {100, 100, 100}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        vram_segments_clear(&pool, 0);
+        short n = take(cases[i].tensor);
+        CHECK(same(pool.reserved, cases[i].segment * MIB), "%g MiB: a segment of %g", cases[i].tensor, pool.reserved / MIB);
+        CHECK(same(pool.block[n].bytes, cases[i].block * MIB), "%g MiB: a block of %g", cases[i].tensor, pool.block[n].bytes / MIB);
+    }
+}
+
+TEST(segments_best, "segments: the smallest free block that is large enough, of several the one that lies first")
+{
+    vram_segments_clear(&pool, 0);
+    short large = take(40), first = take(24), fence = take(16), second = take(24);
+    vram_segments_give(&pool, large);
+    vram_segments_give(&pool, second);
+    vram_segments_give(&pool, first);
+    CHECK(take(23.5) == first, "the first of two");
+    CHECK(take(22) == second, "the second, cut");
+    CHECK(take(2) == pool.block[second].behind, "what is left of it");
+    CHECK(take(16) == large && fence != large, "the large one at last");
+    CHECK(same(pool.reserved, 104 * MIB), "nothing new: %g", pool.reserved / MIB);
+}
+
+TEST(segments_join, "segments: free neighbours are one block, tensors of other segments are no neighbours")
+{
+    vram_segments_clear(&pool, 0);
+    short a = take(6), b = take(6), c = take(6);
+    take(20);
+    vram_segments_give(&pool, a);
+    vram_segments_give(&pool, c);
+    CHECK(same(pool.whole, 0), "one is in use: %g", pool.whole / MIB);
+    take(7);
+    CHECK(same(pool.reserved, 40 * MIB), "8 MiB behind the second: %g", pool.reserved / MIB);
+    vram_segments_give(&pool, b);
+    take(12);
+    CHECK(same(pool.reserved, 40 * MIB), "12 MiB before it: %g", pool.reserved / MIB);
+}
+
+TEST(segments_driver, "segments: when the driver has no more, segments without a tensor go back, and only they")
+{
+    vram_segments_clear(&pool, 100 * MIB);
+    short a = take(40), b = take(40);
+    vram_segments_keep(&pool, 8 * MIB, 0);
+    vram_segments_give(&pool, a);
+    take(60);
+    CHECK(same(pool.reserved, 120 * MIB) && same(pool.asked, 120 * MIB), "40 are in use, 20 hold 8: %g", pool.asked / MIB);
+    vram_segments_clear(&pool, 130 * MIB);
+    a = take(40);
+    b = take(40);
+    vram_segments_keep(&pool, 8 * MIB, 0);
+    vram_segments_give(&pool, a);
+    take(60);
+    CHECK(same(pool.reserved, 120 * MIB) && same(pool.asked, 0), "40 went back: %g", pool.reserved / MIB);
+    vram_segments_give(&pool, b);
+    CHECK(same(pool.most, 120 * MIB), "%g", pool.most / MIB);
+}
+
+TEST(segments_streams, "segments: a block serves the stream that it was made for; small tensors have segments of their own")
+{
+    vram_segments_clear(&pool, 0);
+    vram_segments_give(&pool, vram_segments_take(&pool, 30 * MIB, 1));
+    vram_segments_give(&pool, vram_segments_take(&pool, 30 * MIB, 0));
+    vram_segments_give(&pool, vram_segments_take(&pool, 30 * MIB, 1));
+    CHECK(same(pool.reserved, 60 * MIB) && same(pool.whole, 60 * MIB), "%g", pool.reserved / MIB);
+    vram_segments_small(&pool, 3 * MIB);
+    vram_segments_small(&pool, -3 * MIB);
+    CHECK(same(pool.most, 64 * MIB) && same(pool.most_used, 30 * MIB), "%g %g", pool.most / MIB, pool.most_used / MIB);
+}
