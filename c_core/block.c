@@ -119,6 +119,7 @@ static void begin(const vram_pass *pass, vram_tape *t, int kind, block *b)
     const vram_scenario *s = pass->scenario;
     vram_tape_clear(t, s->training.autocast != 0 && !pass->no_autocast, pass->workspace);
     t->update = pass->update;
+    t->gradient_share = pass->gradient_share;
     t->caches = !pass->gradients && !pass->lora && s->training.method == VRAM_METHOD_FULL;
     *b = (block){.pass = pass, .t = t, .kind = kind, .layer = kind < 0 ? NULL : &pass->model->kind[kind], .style = style_of(pass->model)};
     t->keeps_casts = kind < 0 || !b->style.transposed_weights;
@@ -1039,7 +1040,7 @@ vram_pass vram_pass_of(const vram_scenario *s, const vram_model *model, double b
     bool gathered = s->training.precision == VRAM_PRECISION_AMP && vram_shares_weights(s);
     if (gathered) wide_weights = false; /* fp32 shards are gathered in 16 bit */
     const vram_format_row *stored = vram_format_get(s->weights);
-    vram_pass pass = {.scenario = s, .model = model, .batch = batch, .tokens = vram_ceil_div(tokens, (double)s->parallel.context), .lora = lora, .gradients = gradients};
+    vram_pass pass = {.scenario = s, .model = model, .batch = batch, .tokens = vram_ceil_div(tokens, (double)s->parallel.context), .lora = lora, .gradients = gradients, .gradient_share = 1};
     pass.four_bit = lora && (s->weights == VRAM_FORMAT_NF4 || s->weights == VRAM_FORMAT_NF4_DQ);
     pass.width = lora ? (stored->scheme == VRAM_SCHEME_NONE && stored->block_bytes / stored->block == 4 ? 4 : 2) : wide_weights ? 4 : 2;
     pass.plain_width = pass.width; /* prepare_kbit: measured steps, on a card and on the stand-in, keep embeddings, norms and head in 16 bit */

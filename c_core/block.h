@@ -37,6 +37,7 @@ typedef struct {
     bool reference_follows;    /* the reference's outputs stand beside the policy's when the loss is computed (DPO) */
     vram_tape_update update;   /* of a step inside backward */
     int64_t sharing[2];        /* the last layers with keys of their own, of those with a window and of those without: kept for later layers (-1: none) */
+    double gradient_share;     /* bytes that the ledger counts of a parameter's gradient, of those of the parameter's type */
     bool outputs_held;         /* every layer's output is one of the model's (PPO) */
 } vram_pass;
 

@@ -537,11 +537,13 @@ static void climb_backward(const walk *k, summit *s)
 
 /* ------------------------------------------------------------------------------------------------------------- entries -- */
 
+static bool is_trained(const like *l) { return l->component == VRAM_COMPONENT_GRADIENTS && l->what == VRAM_WHAT_TRAINABLE; }
+
 /* Gradients of parameters that stand already are tensors only until they are added; the others are no entries of the pass. */
 static void count_like(walker *w, short i, int moment, double times)
 {
     like *l = &w->like[i];
-    bool trained = l->component == VRAM_COMPONENT_GRADIENTS && l->what == VRAM_WHAT_TRAINABLE;
+    bool trained = is_trained(l);
     if (trained && !w->gradients_stand) {
         w->gradient_elements[moment] += times * l->shape.elements;
         return;
@@ -760,7 +762,9 @@ static void project(const walker *w, vram_component component, piece *p)
         for (int word = 0; word < p->words; word++)
             for (uint64_t bits = w->bit[p->bits + set * p->words + word]; bits; bits &= bits - 1) {
                 const like *l = &w->like[w->tensor[p->tensors + word * 64 + lowest(bits)]];
-                if (l->component == component) p->bytes[set] += vram_block_bytes(l->bytes);
+                bool trained = is_trained(l);
+                int of = trained && w->gradients_stand ? VRAM_COMPONENT_WORKSPACE : (int)l->component;
+                if (of == (int)component) p->bytes[set] += floor(vram_block_bytes(l->bytes) * (trained ? w->pass->gradient_share : 1));
             }
     }
 }

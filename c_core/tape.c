@@ -15,6 +15,7 @@ void vram_tape_clear(vram_tape *t, bool autocast, double workspace)
     t->caches = false;
     t->keeps_casts = true;
     t->update = (vram_tape_update){.at_once = false};
+    t->gradient_share = 1;
     t->offloads = true;
     t->no_grad = false;
     t->workspace = workspace;
@@ -189,6 +190,7 @@ static vram_cell gradient_like(vram_tape *t, vram_cell x, int width)
     if (t->cell[x].parameter || t->cell[x].tied) {
         t->cell[g].component = VRAM_COMPONENT_GRADIENTS;
         t->cell[g].what = t->cell[x].tied ? VRAM_WHAT_TIED_GRADIENT : VRAM_WHAT_TRAINABLE;
+        if (t->cell[x].parameter) t->cell[g].block = floor(t->cell[g].block * t->gradient_share);
     }
     return g;
 }

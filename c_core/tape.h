@@ -73,6 +73,7 @@ typedef struct {
     bool autocast;
     vram_tape_update update;
     bool no_grad;             /* the ops that follow make no graph */
+    double gradient_share;    /* bytes that are counted of a parameter's gradient, of those of its own type */
     bool offloads;            /* the ops that follow may offload what they save */
     bool caches;              /* parameters are leaves that require a gradient, though this pass makes none: autocast keeps their casts all the same */
     bool keeps_casts;         /* autocast's cache takes weights: leaves, not views of them */

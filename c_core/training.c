@@ -463,6 +463,15 @@ static void gradients(const trainer *r, const vram_replay *replay)
 /* LoRA is the actor's: a critic beside it is trained whole (TRL's PPOTrainer) */
 static bool trains_whole(const vram_scenario *s, vram_role role) { return s->training.method == VRAM_METHOD_LORA && role == VRAM_ROLE_CRITIC; }
 
+/* What the ledger counts of a gradient that backward makes and the step uses, of its bytes in the parameter's own type */
+static double gradient_share(const trainer *r)
+{
+    bool sharded = r->sharding != NULL && (r->sharding->gradients != VRAM_GRADIENTS_STAND || is_deepspeed(r));
+    if (sharded || vram_steps_in_backward(r->s) || gradients_stand(r) || gradients_divided(r)) return 1;
+    double declared = r->m->params_override > 0 && !r->lora ? r->params / vram_max(counted_params(r), 1) : 1;
+    return r->gradient_width / r->width * declared;
+}
+
 static vram_pass pass_of(const trainer *r, double sequences, double tokens)
 {
     vram_pass pass = vram_pass_of(r->s, r->m, sequences, tokens, true);
@@ -472,6 +481,7 @@ static vram_pass pass_of(const trainer *r, double sequences, double tokens)
         pass.width = pass.plain_width = (int)r->width;
     }
     pass.update = update_of(r);
+    pass.gradient_share = gradient_share(r);
     vram_head_choose(&pass, r->role);
     return pass;
 }
@@ -588,6 +598,20 @@ static void alive_in(const vram_report *report, vram_phase phase, double bytes[V
     for (int c = 0; c < VRAM_COMPONENT_COUNT; c++) bytes[c] = vram_bytes_alive(report, phase, VRAM_BIT(c));
 }
 
+/* No component is less than nothing: what one lacks (the allocator's rounding of gradients is entered as workspace) the largest gives. */
+static void add_to(vram_point *p, const double more[VRAM_COMPONENT_COUNT])
+{
+    double lacking = 0;
+    int largest = 0;
+    for (int c = 0; c < VRAM_COMPONENT_COUNT; c++) {
+        p->bytes[c] += more[c];
+        lacking += vram_max(0, -p->bytes[c]);
+        p->bytes[c] = vram_max(0, p->bytes[c]);
+        if (p->bytes[c] > p->bytes[largest]) largest = c;
+    }
+    p->bytes[largest] -= lacking;
+}
+
 /* What stands all through a phase is what its entries are more than the pass makes at the phase's fullest instant. */
 static void add_standing(const vram_report *report, vram_phase phase, vram_timeline *t)
 {
@@ -602,7 +626,7 @@ static void add_standing(const vram_report *report, vram_phase phase, vram_timel
     alive_in(report, phase, standing);
     for (int c = 0; c < VRAM_COMPONENT_COUNT; c++) standing[c] -= top->bytes[c];
     for (int i = 0; i < t->points; i++)
-        for (int c = 0; t->point[i].phase == phase && c < VRAM_COMPONENT_COUNT; c++) t->point[i].bytes[c] = vram_max(0, t->point[i].bytes[c] + standing[c]);
+        if (t->point[i].phase == phase) add_to(&t->point[i], standing);
 }
 
 static void add_point(const vram_report *report, vram_phase phase, vram_timeline *t)
@@ -611,6 +635,19 @@ static void add_point(const vram_report *report, vram_phase phase, vram_timeline
     vram_point *p = &t->point[t->points++];
     *p = (vram_point){.phase = phase, .place = VRAM_PLACE_EMBEDDING};
     alive_in(report, phase, p->bytes);
+}
+
+/* A stage of a pipeline without the head waits for the loss with what it has: one instant, before its backward. */
+static void add_waiting(const vram_report *report, vram_timeline *t)
+{
+    int at = 0;
+    while (at < t->points && t->point[at].phase == VRAM_PHASE_FORWARD) at++;
+    if (at >= t->points || t->point[at].phase == VRAM_PHASE_LOSS || t->points >= VRAM_MAX_POINTS) return;
+    int last = t->points;
+    add_point(report, VRAM_PHASE_LOSS, t);
+    vram_point waiting = t->point[last];
+    for (int i = last; i > at; i--) t->point[i] = t->point[i - 1];
+    t->point[at] = waiting;
 }
 
 /* Of a step with several models the fullest instant of each phase */
@@ -635,6 +672,7 @@ void vram_timeline_of(const vram_scenario *s, const vram_report *report, vram_ti
         for (int c = 0; c < VRAM_COMPONENT_COUNT; c++) t->point[i].bytes[c] = 0;
     vram_replay_curve(&pass, &replay, t);
     for (int p = VRAM_PHASE_FORWARD; p <= VRAM_PHASE_BACKWARD; p++) add_standing(report, (vram_phase)p, t);
+    add_waiting(report, t);
     add_point(report, VRAM_PHASE_STEP, t);
     add_point(report, VRAM_PHASE_LOAD, t);
 }
