@@ -732,6 +732,9 @@ typedef struct {
     double sampled;        /* fp32 copies of the last position's logits that choosing the next token makes */
 } pass;
 
+/* Answers are sampled with the attention that trains */
+static int attention_of(const vram_scenario *s) { return s->task == VRAM_TASK_RL ? s->training.attention : s->transformers.attention; }
+
 static void begin(stage *s, const pass *p, double tokens, double past)
 {
     vram_scheme scheme = vram_format_get(p->scenario->weights)->scheme;
@@ -743,7 +746,7 @@ static void begin(stage *s, const pass *p, double tokens, double past)
     s->bytes = p->bytes;
     s->ranks = (double)p->scenario->parallel.tensor;
     s->unpacks = scheme == VRAM_SCHEME_NF4 || scheme == VRAM_SCHEME_NF4_DQ;
-    s->eager = p->scenario->transformers.attention == VRAM_ATTENTION_EAGER || has(p->model, EAGER_ONLY);
+    s->eager = attention_of(p->scenario) == VRAM_ATTENTION_EAGER || has(p->model, EAGER_ONLY);
     whole_pass(s, p->model);
 }
 

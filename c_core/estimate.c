@@ -29,7 +29,6 @@ static void served(const vram_scenario *s, vram_report *report)
     if (pool && s->gpu.apple) vram_note_add(report, VRAM_NOTE_ENGINE_NOT_ON_CARD, "engine", 0, NULL);
     if (pool && report->max_context >= 0 && report->max_context < (double)s->context)
         vram_note_add(report, VRAM_NOTE_POOL_BELOW_CONTEXT, "context", 2, (const double[]){report->max_context, (double)s->context});
-    if (s->engine == VRAM_ENGINE_TRANSFORMERS && vram_format_bytes(s->kv_cache) != vram_compute_bytes(s)) vram_note_add(report, VRAM_NOTE_NOT_READ, "kv_cache", 0, NULL);
     if (s->engine == VRAM_ENGINE_LLAMA_CPP && llama_lacks(&s->model)) vram_note_add(report, VRAM_NOTE_NOT_MODELLED, "engine", 0, NULL);
     if (s->model.native >= 0 && s->weights != VRAM_FORMAT_NATIVE && vram_format_get(s->weights)->scheme == VRAM_SCHEME_NONE && width >= 2)
         vram_note_add(report, VRAM_NOTE_NATIVE_WEIGHTS, "weights", 0, NULL);
@@ -91,32 +90,6 @@ static void undivided(const vram_scenario *s, vram_report *report)
             vram_note_add(report, VRAM_NOTE_NOT_DIVIDING, rows[i].path, 2, (const double[]){rows[i].whole, rows[i].parts});
 }
 
-/* of a stored weight in full training: precision decides, not `weights` */
-static double trained_bytes(const vram_scenario *s) { return s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP ? 4 : 2; }
-
-/* Settings that were said, and that the engine at hand has no use for. The size of DDP's buckets cuts one copy of all gradients into other pieces. */
-static void unread(const vram_scenario *s, vram_report *report)
-{
-    bool full = s->training.method == VRAM_METHOD_FULL, ddp = s->parallel.engine == VRAM_PARALLEL_ENGINE_DDP, deepspeed = s->parallel.engine == VRAM_PARALLEL_ENGINE_DEEPSPEED, third = deepspeed && s->parallel.zero == 3;
-    const struct { bool set; const char *path; } rows[] = {
-        {full && s->weights != VRAM_FORMAT_BF16 && vram_format_bytes(s->weights) != trained_bytes(s), "weights"},
-        {ddp && s->parallel.zero > 0, "parallel.zero"},
-        {s->parallel.sequence && s->parallel.tensor == 1, "parallel.sequence"},
-        {s->parallel.virtual_pipeline > 1 && s->parallel.pipeline == 1, "parallel.virtual_pipeline"},
-        {s->parallel.bucket_mib >= 0, "parallel.bucket_mib"},
-        {s->parallel.bucket_view >= 0 && !ddp, "parallel.bucket_view"},
-        {s->parallel.bucket_elements >= 0 && !deepspeed, "parallel.bucket_elements"},
-        {s->parallel.overlap >= 0 && (!deepspeed || third), "parallel.overlap"},
-        {s->parallel.prefetch >= 0 && s->parallel.engine != VRAM_PARALLEL_ENGINE_FSDP1, "parallel.prefetch"},
-        {s->parallel.prefetch_elements >= 0 && !third, "parallel.prefetch_elements"},
-        {s->parallel.persistence_elements >= 0 && !third, "parallel.persistence_elements"},
-        {s->parallel.max_live_elements >= 0 && !third, "parallel.max_live_elements"},
-        {s->parallel.subgroup_elements >= 0 && !third, "parallel.subgroup_elements"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (rows[i].set) vram_note_add(report, VRAM_NOTE_UNREAD_HERE, rows[i].path, 0, NULL);
-}
-
 /* Settings of a training that are understood and change no entry, or not all they should: silence would be taken for "changes nothing". */
 static void not_modelled(const vram_scenario *s, vram_report *report)
 {
@@ -133,7 +106,7 @@ static void not_modelled(const vram_scenario *s, vram_report *report)
         {vram_is_fsdp(s) && vram_data_ranks(s) > 1 && s->parallel.zero < 2, VRAM_NOTE_SHARDS_ALL, "parallel.zero"},
         {vram_adapters_whole(s), VRAM_NOTE_ADAPTERS_WHOLE, "parallel.engine"},
         {lora && megatron && s->lora.dora, VRAM_NOTE_STATES_ALONE, "lora.dora"},
-        {(loss == VRAM_LOSS_CHUNKED && rl) || (loss == VRAM_LOSS_INPLACE && rl) || (loss != VRAM_LOSS_FULL && (ppo || megatron)), VRAM_NOTE_NOT_MODELLED, "training.loss"},
+        {(loss == VRAM_LOSS_CHUNKED && rl) || (loss == VRAM_LOSS_INPLACE && rl) || (loss == VRAM_LOSS_FUSED && rl) || (loss != VRAM_LOSS_FULL && (ppo || megatron)), VRAM_NOTE_NOT_MODELLED, "training.loss"},
         {vram_loss_stays_whole(s), VRAM_NOTE_LOSS_STAYS_WHOLE, "training.loss"},
         {optimizer == VRAM_OPTIMIZER_GALORE, VRAM_NOTE_GALORE_RANK, "training.optimizer"},
         {optimizer == VRAM_OPTIMIZER_LOMO && !vram_steps_in_backward(s), VRAM_NOTE_LOMO_GRADIENTS, "training.optimizer"},
@@ -162,10 +135,11 @@ bool vram_estimate(const vram_scenario *s, const vram_gpu *gpus, int gpu_count, 
     remarks(s, report);
     if (s->task != VRAM_TASK_INFERENCE) {
         undivided(s, report);
-        unread(s, report);
         not_modelled(s, report);
     }
     if (!vram_ledger_close(report, error)) return false;
+    if (report->peak == VRAM_PHASE_ROLLOUT && s->rl.rollout_engine == VRAM_ROLLOUT_ENGINE_VLLM)
+        vram_note_add(report, VRAM_NOTE_ROLLOUT_WAITS, "rl.rollout_batch", 1, (const double[]){(double)s->rl.rollout_batch});
     report->cluster_bytes = report->peak_bytes * (double)s->gpus;
     if (!(report->cluster_bytes < VRAM_LARGEST)) return vram_fail(error, VRAM_ERROR_TOO_LARGE, "gpus", report->cluster_bytes, 0, VRAM_LARGEST - 1);
     vram_gpu_fits(s, gpus, gpu_count, report);

@@ -21,12 +21,12 @@ bool vram_is_megatron(const vram_scenario *s, const vram_model *m)
 }
 
 bool vram_is_fsdp(const vram_scenario *s) { return s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP1 || s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2; }
+double vram_data_ranks(const vram_scenario *s) { return (double)s->parallel.data * (double)s->parallel.context; }
 int64_t vram_zero_of(const vram_scenario *s)
 {
-    if (s->parallel.engine == VRAM_PARALLEL_ENGINE_DDP) return 0;
+    if (s->parallel.engine == VRAM_PARALLEL_ENGINE_DDP || (s->parallel.engine != VRAM_PARALLEL_ENGINE_DEEPSPEED && vram_data_ranks(s) <= 1)) return 0;
     return vram_is_fsdp(s) && s->parallel.zero < 2 ? 2 : s->parallel.zero;
 }
-double vram_data_ranks(const vram_scenario *s) { return (double)s->parallel.data * (double)s->parallel.context; }
 
 double vram_expert_tensor(const vram_scenario *s) { return (double)s->parallel.expert_tensor; } /* megatron/core/parallel_state.py: the tensor degree unless it is said */
 

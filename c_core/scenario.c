@@ -12,19 +12,29 @@ static void inference_defaults(vram_scenario *s)
     int cache = s->engine == VRAM_ENGINE_LLAMA_CPP || s->weights == VRAM_FORMAT_FP16 ? VRAM_FORMAT_FP16 : s->weights == VRAM_FORMAT_FP32 ? VRAM_FORMAT_FP32 : VRAM_FORMAT_BF16;
     set_count(&s->prompt, s->context);
     set(&s->kv_cache, cache);
-    if (s->task == VRAM_TASK_INFERENCE && s->engine == VRAM_ENGINE_LLAMA_CPP) { /* elsewhere keys and values are of one type */
+    if (s->task == VRAM_TASK_INFERENCE && s->engine == VRAM_ENGINE_LLAMA_CPP) {
         set(&s->kv_cache_k, s->kv_cache);
         set(&s->kv_cache_v, s->kv_cache);
+    } else s->kv_cache_k = s->kv_cache_v = -1; /* elsewhere keys and values are of one type */
+    if (s->engine == VRAM_ENGINE_SGLANG) { /* it counts much as vLLM's current engine does, whose own settings it has not */
+        s->vllm.engine = VRAM_VLLM_V1;
+        s->vllm.max_num_batched_tokens = 2048;
+        s->vllm.max_num_seqs = 256;
+        s->vllm.block_size = 16;
+        s->vllm.cuda_graphs = 1;
+        s->vllm.flashinfer_sampler = 0;
     }
     if (s->vllm.gpu_memory_utilization < 0) s->vllm.gpu_memory_utilization = s->vllm.engine == VRAM_VLLM_V0 ? 0.9 : 0.92;
     set_count(&s->llama_cpp.output_rows, s->llama_cpp.slots);
+    if (s->task != VRAM_TASK_INFERENCE) s->speculative.mtp_tokens = 0;
 }
 
 static void training_defaults(vram_scenario *s)
 {
     bool lora = s->training.method == VRAM_METHOD_LORA, fsdp = vram_is_fsdp(s);
     int precision = s->training.precision;
-    int gradients = precision == VRAM_PRECISION_BF16 || (precision == VRAM_PRECISION_MIXED && !fsdp) ? VRAM_FORMAT_BF16 : VRAM_FORMAT_FP32;
+    bool wide = fsdp || vram_is_megatron(s, &s->model); /* shards as the parameters'; --bf16 turns accumulate_allreduce_grads_in_fp32 on (megatron/training/arguments.py) */
+    int gradients = precision == VRAM_PRECISION_BF16 || (precision == VRAM_PRECISION_MIXED && !wide) ? VRAM_FORMAT_BF16 : VRAM_FORMAT_FP32;
     set(&s->training.autocast, precision == VRAM_PRECISION_AMP);
     set(&s->training.gradients, lora ? s->lora.dtype : gradients);
     set(&s->training.optimizer_states, lora ? s->lora.dtype : precision == VRAM_PRECISION_BF16 ? VRAM_FORMAT_BF16 : VRAM_FORMAT_FP32);
@@ -55,6 +65,9 @@ static void parallel_defaults(vram_scenario *s)
     set_count(&s->parallel.zero, vram_is_fsdp(s) ? 3 : 0); /* FULL_SHARD, reshard_after_forward=True */
     /* Servers spread experts over the ranks of the tensor-parallel group (and its replicas); Megatron over replicas, each expert cut as the rest is */
     bool server = s->task == VRAM_TASK_INFERENCE && (s->engine == VRAM_ENGINE_VLLM || s->engine == VRAM_ENGINE_SGLANG);
+    bool interleaves = s->parallel.engine == VRAM_PARALLEL_ENGINE_PLAIN || s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2 || s->parallel.engine == VRAM_PARALLEL_ENGINE_MEGATRON;
+    if (s->task == VRAM_TASK_INFERENCE) s->parallel.expert_tensor = VRAM_UNSET;
+    if (!interleaves) s->parallel.virtual_pipeline = 1;
     set_count(&s->parallel.expert_tensor, !server ? s->parallel.tensor : s->parallel.tensor > s->parallel.expert ? s->parallel.tensor / s->parallel.expert : 1);
     if (s->gpus == VRAM_UNSET) s->gpus = (int64_t)vram_gpus_of_degrees(s);
 }

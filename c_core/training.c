@@ -79,7 +79,7 @@ static void per_parameter(const trainer *r, vram_component component, vram_what 
 {
     double mine = share(r, params, stage);
     if (bytes <= 0) return;
-    vram_entry *e = vram_add(r->report, r->role, component, what, VRAM_EXACT, stage <= r->s->parallel.zero ? VRAM_SOURCE_ZERO : VRAM_SOURCE_ARITHMETIC, phases);
+    vram_entry *e = vram_add(r->report, r->role, component, what, VRAM_EXACT, stage <= vram_zero_of(r->s) ? VRAM_SOURCE_ZERO : VRAM_SOURCE_ARITHMETIC, phases);
     vram_times(vram_times(e, VRAM_SYMBOL_PARAMETERS, mine), VRAM_SYMBOL_BYTES_PER_PARAMETER, bytes);
 }
 
@@ -91,7 +91,7 @@ static vram_entry *add(const trainer *r, vram_component component, vram_what wha
 /* Blocks of the allocator are larger than the tensors in them, once for each copy of the parameters. */
 static void slack(const trainer *r, double copies, double bytes, unsigned phases)
 {
-    if (r->lora || copies <= 0 || r->m->params_override > 0 || r->s->parallel.zero > 0 || r->sharding != NULL) return;
+    if (r->lora || copies <= 0 || r->m->params_override > 0 || vram_zero_of(r->s) > 0 || r->sharding != NULL) return;
     vram_entry *e = add(r, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_SOURCE_PYTORCH_ALLOCATOR, phases);
     if (copies > 1) vram_times(e, VRAM_SYMBOL_COPIES, copies);
     vram_times(e, VRAM_SYMBOL_BYTES, vram_model_slack(r->s, r->m, bytes));
@@ -103,7 +103,7 @@ static void frozen_slack(const trainer *r)
     const vram_format_row *f = vram_format_get(r->s->weights);
     bool packed = f->scheme == VRAM_SCHEME_NF4 || f->scheme == VRAM_SCHEME_NF4_DQ;
     double bytes = 0;
-    if ((!packed && f->scheme != VRAM_SCHEME_NONE) || r->m->params_override > 0 || r->sharding != NULL || r->s->parallel.zero > 0) return;
+    if ((!packed && f->scheme != VRAM_SCHEME_NONE) || r->m->params_override > 0 || r->sharding != NULL || vram_zero_of(r->s) > 0) return;
     for (int i = 0; packed && i < r->m->tensors; i++) {
         const vram_tensor *t = &r->m->tensor[i];
         double one = (double)t->rows * (double)t->columns * (t->stacked ? (double)t->copies : 1), width = t->linear && t->columns > 1 && t->part != VRAM_PART_HEAD ? f->block_bytes / f->block : 2;
@@ -260,8 +260,10 @@ static void find_galore(void *sum, const trained *t)
 /* Of a tensor on this rank: FSDP 2 divides rows */
 static double elements_here(const trainer *r, const trained *t) { return vram_ceil_div(t->copies * t->rows, ranks_from(r->s, 1)) * t->columns; }
 
+/* Megatron steps with the FusedAdam of Transformer Engine or Apex, in place. Source: megatron/core/optimizer/__init__.py */
 static temporary step_temporary(const trainer *r)
 {
+    if (vram_is_megatron(r->s, r->m) && r->s->training.optimizer == VRAM_OPTIMIZER_ADAMW) return (temporary){0, 0, 0};
     trained largest = {0, 0, 0, 0, false};
     double width = r->s->training.precision == VRAM_PRECISION_MIXED && !r->lora ? 4 : r->width;
     visit_trained(r, find_largest, &largest);

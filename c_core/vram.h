@@ -368,7 +368,7 @@ typedef struct {
     struct { int64_t mtp_tokens; } speculative;
     struct {
         int method, precision, autocast;
-        int gradients;         /* vram_format */
+        int gradients;         /* vram_format; by precision, but fp32 with 16-bit weights under FSDP (as its shards) and Megatron (18 bytes a parameter) */
         int optimizer;
         int optimizer_states;  /* vram_format */
         int optimizer_impl;

@@ -119,6 +119,7 @@ char *vram_json_estimate(vram_json *json, const char *scenario, size_t bytes)
     cJSON *tree = parse(json, scenario, bytes, &error);
     bool done = tree && estimate(json, tree, json->compared, &error);
     json->estimated = done;
+    if (done) vram_json_unread(tree, &json->scenario, &json->asked, &json->report);
     cJSON *out = done ? vram_json_report_write(&json->scenario, tree, &json->report) : vram_json_error_write(&error);
     cJSON_Delete(tree);
     return print(out);

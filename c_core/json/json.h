@@ -38,6 +38,18 @@ cJSON *vram_json_fields(void); /* the table of fields, for vram_json_tables() */
 typedef struct { double min, max, now, limit; } vram_json_range;
 bool vram_json_range_of(const vram_scenario *scenario, const char *path, vram_json_range *range);
 
+/* scenario.c: the fields one by one, for unread.c and blame.c */
+const char *vram_json_field(int i);           /* path of the i-th; NULL past the last */
+const char *vram_json_when(const char *path); /* where it is read, NULL everywhere: "a=b|c;d=e;!f=g;h=i", the first ones hold, and not all of those after the '!' */
+bool vram_json_is_said(const cJSON *tree, const char *path); /* otherwise than its default */
+void vram_json_value_text(const vram_scenario *scenario, const char *path, char *text, size_t room); /* "true", "8", an id; of no scenario the default */
+
+void vram_json_said_text(const cJSON *tree, const char *path, char *text, size_t room); /* the same of what was said */
+void vram_json_unset(vram_scenario *scenario, const char *path); /* as if nothing had been said */
+
+/* unread.c: notes on what was said and nothing reads */
+void vram_json_unread(const cJSON *tree, const vram_scenario *scenario, vram_scenario *room, vram_report *report);
+
 /* api.c: one estimate of a tree, in json's own structs, compared with no card but its own; NULL with an error. The report is good until the next. */
 const vram_report *vram_json_run(vram_json *json, const cJSON *tree, vram_error *error);
 /* Puts `value` (taken over) at "a.b" or "a" of a scenario for a while; what was there comes back afterwards. */

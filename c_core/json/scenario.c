@@ -19,7 +19,7 @@ typedef struct {
     double initial;        /* default; an id's index for ENUM; UNSET: depends on other fields */
     const char *word;      /* what "unset" is called in a scenario: "all", "none" */
     const char *unit;
-    const char *when;      /* "path=a|b;path=c": shown only when all hold; "!path=a;path=b": not shown when all hold */
+    const char *when;      /* "path=a|b;path=c": shown and read only when all hold; what follows a '!': not when all of that holds */
 } field;
 
 #define UNSET (-1.0)
@@ -36,7 +36,7 @@ static const field fields[] = {
     {"context", INTEGER, AT(context), 0, NULL, 1, 16777216, 4096, NULL, "tokens", INFERS},
     {"prompt", INTEGER, AT(prompt), 0, NULL, 1, 16777216, UNSET, NULL, "tokens", INFERS},
     {"batch", INTEGER, AT(batch), 0, NULL, 1, 1048576, 1, NULL, "sequences", INFERS ";engine=bare|transformers|vllm|sglang"},
-    {"kv_cache", FORMAT, AT(kv_cache), VRAM_LIST_FORMAT, "bf16|fp16|fp32|fp8|int8|q8_0|q5_1|q5_0|q4_1|q4_0|iq4_nl", 0, 0, UNSET, NULL, NULL, INFERS},
+    {"kv_cache", FORMAT, AT(kv_cache), VRAM_LIST_FORMAT, "bf16|fp16|fp32|fp8|int8|q8_0|q5_1|q5_0|q4_1|q4_0|iq4_nl", 0, 0, UNSET, NULL, NULL, "task=inference|rl;!task=rl;rl.rollout_engine=transformers"},
     {"kv_cache_k", FORMAT, AT(kv_cache_k), VRAM_LIST_FORMAT, "bf16|fp16|fp32|q8_0|q5_1|q5_0|q4_1|q4_0|iq4_nl", 0, 0, UNSET, NULL, NULL, INFERS ";engine=llama.cpp"},
     {"kv_cache_v", FORMAT, AT(kv_cache_v), VRAM_LIST_FORMAT, "bf16|fp16|fp32|q8_0|q5_1|q5_0|q4_1|q4_0|iq4_nl", 0, 0, UNSET, NULL, NULL, INFERS ";engine=llama.cpp"},
     {"transformers.attention", ENUM, AT(transformers.attention), VRAM_LIST_ATTENTION, "sdpa|eager", 0, 0, VRAM_ATTENTION_SDPA, NULL, NULL, INFERS ";engine=transformers"},
@@ -76,7 +76,7 @@ static const field fields[] = {
     {"training.gradients", FORMAT, AT(training.gradients), VRAM_LIST_FORMAT, "bf16|fp16|fp32", 0, 0, UNSET, NULL, NULL, TRAINS},
     {"training.optimizer", ENUM, AT(training.optimizer), VRAM_LIST_OPTIMIZER, NULL, 0, 0, VRAM_OPTIMIZER_ADAMW, NULL, NULL, TRAINS},
     {"training.optimizer_states", FORMAT, AT(training.optimizer_states), VRAM_LIST_FORMAT, "fp32|bf16|fp16", 0, 0, UNSET, NULL, NULL, TRAINS},
-    {"training.optimizer_impl", ENUM, AT(training.optimizer_impl), VRAM_LIST_OPTIMIZER_IMPL, NULL, 0, 0, VRAM_OPTIMIZER_IMPL_FOREACH, NULL, NULL, TRAINS},
+    {"training.optimizer_impl", ENUM, AT(training.optimizer_impl), VRAM_LIST_OPTIMIZER_IMPL, NULL, 0, 0, VRAM_OPTIMIZER_IMPL_FOREACH, NULL, NULL, TRAINS ";training.optimizer=adamw;!parallel.offload=optimizer|optimizer+weights"},
     {"training.sequence_length", INTEGER, AT(training.sequence_length), 0, NULL, 1, 16777216, 4096, NULL, "tokens", "task=training"},
     {"training.micro_batch", INTEGER, AT(training.micro_batch), 0, NULL, 1, 65536, 1, NULL, "sequences", TRAINS},
     {"training.gradient_accumulation", INTEGER, AT(training.gradient_accumulation), 0, NULL, 1, 1048576, 1, NULL, "steps", TRAINS},
@@ -104,8 +104,8 @@ static const field fields[] = {
     {"parallel.context", INTEGER, AT(parallel.context), 0, NULL, 1, 4096, 1, NULL, "ranks", NULL},
     {"parallel.expert", INTEGER, AT(parallel.expert), 0, NULL, 1, 4096, 1, NULL, "ranks", NULL},
     {"parallel.engine", ENUM, AT(parallel.engine), VRAM_LIST_PARALLEL_ENGINE, NULL, 0, 0, VRAM_PARALLEL_ENGINE_PLAIN, NULL, NULL, TRAINS},
-    {"parallel.virtual_pipeline", INTEGER, AT(parallel.virtual_pipeline), 0, NULL, 1, 1024, 1, NULL, NULL, TRAINS ";parallel.engine=megatron"},
-    {"parallel.expert_tensor", INTEGER, AT(parallel.expert_tensor), 0, NULL, 1, 4096, UNSET, NULL, "ranks", TRAINS ";parallel.engine=megatron"},
+    {"parallel.virtual_pipeline", INTEGER, AT(parallel.virtual_pipeline), 0, NULL, 1, 1024, 1, NULL, NULL, TRAINS ";parallel.engine=plain|fsdp2|megatron"},
+    {"parallel.expert_tensor", INTEGER, AT(parallel.expert_tensor), 0, NULL, 1, 4096, UNSET, NULL, "ranks", TRAINS},
     {"parallel.bucket_elements", INTEGER, AT(parallel.bucket_elements), 0, NULL, 0, 1e13, UNSET, NULL, "elements", TRAINS ";parallel.engine=deepspeed|megatron"},
     {"parallel.bucket_mib", INTEGER, AT(parallel.bucket_mib), 0, NULL, 0, 1e7, UNSET, NULL, "MiB", TRAINS ";parallel.engine=ddp"},
     {"parallel.bucket_view", BOOLEAN, AT(parallel.bucket_view), 0, NULL, 0, 0, UNSET, NULL, NULL, TRAINS ";parallel.engine=ddp"},
@@ -429,11 +429,11 @@ cJSON *vram_json_split(const char *text, size_t n, char by)
     return array;
 }
 
-/* "a=b|c;d=e" -> [{"path": "a", "values": ["b", "c"]}, {"path": "d", "values": ["e"]}] */
+/* "a=b|c;d=e", up to a '!' -> [{"path": "a", "values": ["b", "c"]}, {"path": "d", "values": ["e"]}] */
 static cJSON *conditions(const char *when)
 {
     cJSON *array = cJSON_CreateArray();
-    for (const char *p = when; p && *p;) {
+    for (const char *p = when; p && *p && *p != '!';) {
         size_t key = strcspn(p, "="), all = strcspn(p, ";");
         char path[48];
         cJSON *row = cJSON_CreateObject();
@@ -484,10 +484,63 @@ cJSON *vram_json_fields(void)
         if (f->word) cJSON_AddStringToObject(row, "word", f->word);
         cJSON_AddItemToObject(row, "default", default_of(f));
         if (f->unit) cJSON_AddStringToObject(row, "unit", f->unit);
-        bool unless = f->when && f->when[0] == '!';
-        cJSON_AddItemToObject(row, "when", conditions(unless ? NULL : f->when));
-        if (unless) cJSON_AddItemToObject(row, "unless", conditions(f->when + 1));
+        const char *unless = f->when ? strchr(f->when, '!') : NULL;
+        cJSON_AddItemToObject(row, "when", conditions(f->when));
+        if (unless) cJSON_AddItemToObject(row, "unless", conditions(unless + 1));
         cJSON_AddItemToArray(array, row);
     }
     return array;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- one by one -- */
+
+const char *vram_json_field(int i) { return i < FIELDS ? fields[i].path : NULL; }
+
+const char *vram_json_when(const char *path)
+{
+    const field *f = find_field(path);
+    return f ? f->when : NULL;
+}
+
+static const cJSON *item_at(const cJSON *tree, const char *path)
+{
+    const char *dot = strchr(path, '.');
+    char section[32];
+    if (!dot) return cJSON_GetObjectItemCaseSensitive(tree, path);
+    snprintf(section, sizeof section, "%.*s", (int)(dot - path), path);
+    return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(tree, section), dot + 1);
+}
+
+bool vram_json_is_said(const cJSON *tree, const char *path)
+{
+    const cJSON *item = item_at(tree, path);
+    if (!item) return false;
+    cJSON *usual = default_of(find_field(path));
+    bool same = cJSON_Compare(item, usual, true);
+    cJSON_Delete(usual);
+    return !same;
+}
+
+static void print_value(const cJSON *value, char *text, size_t room)
+{
+    snprintf(text, room, "%s", "");
+    if (cJSON_IsString(value) || cJSON_IsRaw(value)) snprintf(text, room, "%s", value->valuestring);
+    if (cJSON_IsBool(value)) snprintf(text, room, "%s", cJSON_IsTrue(value) ? "true" : "false");
+    if (cJSON_IsNumber(value)) snprintf(text, room, "%.15g", value->valuedouble);
+}
+
+void vram_json_value_text(const vram_scenario *s, const char *path, char *text, size_t room)
+{
+    const field *f = find_field(path);
+    cJSON *value = !f ? NULL : s ? write_field(s, f, NULL) : default_of(f);
+    print_value(value, text, room);
+    cJSON_Delete(value);
+}
+
+void vram_json_said_text(const cJSON *tree, const char *path, char *text, size_t room) { print_value(item_at(tree, path), text, room); }
+
+void vram_json_unset(vram_scenario *s, const char *path)
+{
+    set_default(s, find_field(path));
+    if (strcmp(path, "lora.dtype") == 0) s->lora.dtype = VRAM_FORMAT_FP32;
 }
