@@ -141,7 +141,7 @@ bool vram_estimate(const vram_scenario *s, const vram_gpu *gpus, int gpu_count, 
     if (report->peak == VRAM_PHASE_ROLLOUT && s->rl.rollout_engine == VRAM_ROLLOUT_ENGINE_VLLM)
         vram_note_add(report, VRAM_NOTE_ROLLOUT_WAITS, "rl.rollout_batch", 1, (const double[]){(double)s->rl.rollout_batch});
     report->cluster_bytes = report->peak_bytes * (double)s->gpus;
-    if (!(report->cluster_bytes < VRAM_LARGEST)) return vram_fail(error, VRAM_ERROR_TOO_LARGE, "gpus", report->cluster_bytes, 0, VRAM_LARGEST - 1);
+    if (!(report->cluster_bytes < VRAM_LARGEST)) return vram_fail(error, VRAM_ERROR_TOO_LARGE, "model", report->cluster_bytes, 0, VRAM_LARGEST - 1);
     vram_gpu_fits(s, gpus, gpu_count, report);
     vram_logs(s, report);
     return true;

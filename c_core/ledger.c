@@ -73,13 +73,6 @@ static void drop_empty(vram_report *report)
     report->entries = kept;
 }
 
-/* The field that most easily makes a number too large, for the error to name. */
-static const char *largest_field(const vram_report *report)
-{
-    bool rl = report->phases & VRAM_BIT(VRAM_PHASE_SCORE), inference = report->phases & VRAM_BIT(VRAM_PHASE_DECODE);
-    return rl ? "rl.response" : inference ? "context" : "training.sequence_length";
-}
-
 bool vram_ledger_close(vram_report *report, vram_error *error)
 {
     if (report->entries >= VRAM_MAX_ENTRIES) return vram_fail(error, VRAM_ERROR_TOO_LARGE, "model", report->entries, 0, VRAM_MAX_ENTRIES - 1);
@@ -89,7 +82,7 @@ bool vram_ledger_close(vram_report *report, vram_error *error)
         for (int i = 0; i < report->entries; i++)
             if (report->entry[i].phases & VRAM_BIT(p)) report->phase_bytes[p] += report->entry[i].bytes;
         if (!(report->phase_bytes[p] >= 0 && report->phase_bytes[p] < VRAM_LARGEST))
-            return vram_fail(error, VRAM_ERROR_TOO_LARGE, largest_field(report), report->phase_bytes[p], 0, VRAM_LARGEST - 1);
+            return vram_fail(error, VRAM_ERROR_TOO_LARGE, "model", report->phase_bytes[p], 0, VRAM_LARGEST - 1);
     }
     report->peak = VRAM_PHASE_LOAD;
     for (int p = 0; p < VRAM_PHASE_COUNT; p++)

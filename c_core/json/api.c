@@ -113,11 +113,19 @@ static bool estimate(vram_json *json, const cJSON *tree, int compared, vram_erro
         && vram_estimate(&json->scenario, json->comparison, compared, &json->report, error);
 }
 
+/* For an answer, not for one of a search's many: an error names the field that is to blame. */
+static bool answer(vram_json *json, cJSON *tree, vram_error *error)
+{
+    bool done = estimate(json, tree, json->compared, error);
+    if (!done) vram_json_blame(json, tree, error);
+    return done;
+}
+
 char *vram_json_estimate(vram_json *json, const char *scenario, size_t bytes)
 {
     vram_error error;
     cJSON *tree = parse(json, scenario, bytes, &error);
-    bool done = tree && estimate(json, tree, json->compared, &error);
+    bool done = tree && answer(json, tree, &error);
     json->estimated = done;
     if (done) vram_json_unread(tree, &json->scenario, &json->asked, &json->report);
     cJSON *out = done ? vram_json_report_write(&json->scenario, tree, &json->report) : vram_json_error_write(&error);
@@ -202,7 +210,7 @@ char *vram_json_timeline(vram_json *json, const char *scenario, size_t bytes)
 {
     vram_error error;
     cJSON *tree = parse(json, scenario, bytes, &error);
-    bool done = tree && estimate(json, tree, json->compared, &error);
+    bool done = tree && answer(json, tree, &error);
     cJSON_Delete(tree);
     if (done) vram_timeline_of(&json->scenario, &json->report, &json->timeline);
     json->estimated = done;
@@ -214,6 +222,7 @@ static char *solve(vram_json *json, cJSON *scenario, const cJSON *paths)
     vram_error error;
     json->estimated = false;
     json->answers = vram_json_solve_tree(json, scenario, paths, &json->asked, json->answer, &error);
+    if (json->answers < 0) vram_json_blame(json, scenario, &error);
     return print(json->answers < 0 ? vram_json_error_write(&error) : vram_json_solution_write(json->answers, json->answer));
 }
 
@@ -253,6 +262,7 @@ static char *claim(vram_json *json, cJSON *scenario)
     vram_error error;
     json->estimated = false;
     json->judged = vram_json_claim_tree(json, scenario, &json->asked, &json->claim, &error);
+    if (!json->judged) vram_json_blame(json, scenario, &error);
     return print(json->judged ? vram_json_claim_write(&json->claim) : vram_json_error_write(&error));
 }
 

@@ -47,6 +47,13 @@ void vram_json_value_text(const vram_scenario *scenario, const char *path, char 
 void vram_json_said_text(const cJSON *tree, const char *path, char *text, size_t room); /* the same of what was said */
 void vram_json_unset(vram_scenario *scenario, const char *path); /* as if nothing had been said */
 
+/* The i-th field, when it is a whole number and was said as one: that, its least and its default (the least where that depends on others) */
+bool vram_json_counted(const cJSON *tree, int i, double *value, double *least, double *usual);
+bool vram_json_product(const cJSON *tree, const char *path); /* a number that follows from others: it was not said */
+
+/* blame.c: an error that names a sum is made to name the field behind it. `tree` is changed meanwhile. */
+bool vram_json_blame(vram_json *json, cJSON *tree, vram_error *error);
+
 /* unread.c: notes on what was said and nothing reads */
 void vram_json_unread(const cJSON *tree, const vram_scenario *scenario, vram_scenario *room, vram_report *report);
 

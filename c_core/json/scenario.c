@@ -225,7 +225,7 @@ static bool read_targets(const cJSON *item, const field *f, vram_scenario *s, vr
     s->lora.names = 0;
     for (const cJSON *c = item->child; c; c = c->next) {
         if (!cJSON_IsString(c) || !c->valuestring[0]) return vram_json_refuse(c, VRAM_ERROR_TYPE, f->path, error);
-        if (strlen(c->valuestring) >= VRAM_MAX_NAME) return vram_json_refuse(c, VRAM_ERROR_TOO_LARGE, f->path, error);
+        if (strlen(c->valuestring) >= VRAM_MAX_NAME) return vram_fail(error, VRAM_ERROR_TOO_LARGE, f->path, (double)strlen(c->valuestring), 1, VRAM_MAX_NAME - 1); /* letters */
         snprintf(s->lora.name[s->lora.names++], VRAM_MAX_NAME, "%s", c->valuestring);
     }
     return true;
@@ -544,3 +544,16 @@ void vram_json_unset(vram_scenario *s, const char *path)
     set_default(s, find_field(path));
     if (strcmp(path, "lora.dtype") == 0) s->lora.dtype = VRAM_FORMAT_FP32;
 }
+
+bool vram_json_counted(const cJSON *tree, int i, double *value, double *least, double *usual)
+{
+    const field *f = &fields[i];
+    const cJSON *item = item_at(tree, f->path);
+    if (f->type != INTEGER || !cJSON_IsNumber(item)) return false;
+    *value = item->valuedouble;
+    *least = f->min;
+    *usual = f->initial < 0 ? f->min : f->initial;
+    return true;
+}
+
+bool vram_json_product(const cJSON *tree, const char *path) { return strcmp(path, "gpus") == 0 && !item_at(tree, path); }

@@ -25,7 +25,8 @@ export const extract = (value, most = 40) => {
 
 export function errorText(error) {
   const vars = { path: error.path ?? '', field: error.path ? fieldLabel(error.path) : '', value: extract(error.value ?? error.text), min: extract(error.min), max: extract(error.max) };
-  const id = error.code === 'range' && error.min === undefined ? 'range_unknown' : error.code;
+  const ranged = typeof error.min === 'number' && typeof error.max === 'number';
+  const id = error.code === 'range' && !ranged ? 'range_unknown' : error.code === 'too_large' && ranged && error.path !== 'model' ? 'too_large_range' : error.code;
   return word('error', id, vars);
 }
 
