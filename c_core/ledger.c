@@ -73,10 +73,59 @@ static void drop_empty(vram_report *report)
     report->entries = kept;
 }
 
+static bool is_alike(const vram_entry *a, const vram_entry *b)
+{
+    bool alike = a->role == b->role && a->component == b->component && a->what == b->what && a->kind == b->kind && a->factors == b->factors;
+    for (int i = 0; alike && i < a->factors; i++) alike = a->factor[i].symbol == b->factor[i].symbol && a->factor[i].value <= b->factor[i].value && a->factor[i].value >= b->factor[i].value;
+    return alike;
+}
+
+/* The same n times: a factor more, in front, or a larger one */
+static void repeat(vram_entry *e, double n)
+{
+    if (e->factor[0].symbol != VRAM_SYMBOL_COPIES) {
+        memmove(&e->factor[1], &e->factor[0], (size_t)e->factors++ * sizeof e->factor[0]);
+        e->factor[0] = (vram_factor){VRAM_SYMBOL_COPIES, 1};
+    }
+    e->factor[0].value *= n;
+    e->bytes *= n;
+}
+
+/* Of alike entries, how many are alive in each phase: one entry for each number, in the places of the first ones */
+static void join_alike(vram_report *report, int first)
+{
+    vram_entry one = report->entry[first];
+    int alive[VRAM_PHASE_COUNT] = {0}, alike = 0, at = first;
+    for (int i = first; i < report->entries; i++) {
+        if (!is_alike(&report->entry[i], &one)) continue;
+        for (int p = 0; p < VRAM_PHASE_COUNT; p++) alive[p] += (report->entry[i].phases & VRAM_BIT(p)) != 0;
+        alike++;
+        if (i > first) report->entry[i].phases = 0;
+    }
+    for (int n = 1; n <= alike && alike > 1; n++) {
+        vram_entry joined = one;
+        joined.phases = 0;
+        for (int p = 0; p < VRAM_PHASE_COUNT; p++) joined.phases |= alive[p] == n ? VRAM_BIT(p) : 0;
+        if (joined.phases == 0) continue;
+        if (n > 1) repeat(&joined, n);
+        while (at > first && !is_alike(&report->entry[at], &one)) at++;
+        report->entry[at++] = joined;
+    }
+}
+
+/* Nothing is listed twice: who reads two lines alike cannot know what differs. */
+static void join(vram_report *report)
+{
+    for (int i = 0; i < report->entries; i++)
+        if (report->entry[i].phases != 0 && report->entry[i].factors < VRAM_MAX_FACTORS) join_alike(report, i);
+    drop_empty(report);
+}
+
 bool vram_ledger_close(vram_report *report, vram_error *error)
 {
     if (report->entries >= VRAM_MAX_ENTRIES) return vram_fail(error, VRAM_ERROR_TOO_LARGE, "model", report->entries, 0, VRAM_MAX_ENTRIES - 1);
     drop_empty(report);
+    join(report);
     for (int p = 0; p < VRAM_PHASE_COUNT; p++) {
         report->phase_bytes[p] = 0;
         for (int i = 0; i < report->entries; i++)

@@ -107,3 +107,28 @@ TEST(ledger_fail, "errors: a path too long is cut, not overrun")
     CHECK(strlen(error.path) == sizeof error.path - 1, "%zu", strlen(error.path));
     CHECK(error.code == VRAM_ERROR_RANGE && same(error.value, 5) && same(error.min, 1) && same(error.max, 4), "kept");
 }
+
+/* Twice 10 in one phase, of which one lives on: 2 x 10 there, and 10 after it. What stands in two phases one after the other is one line. */
+TEST(ledger_alike, "ledger: no two entries are alike: they are counted, or said once for all their phases")
+{
+    static const unsigned load = 1 << VRAM_PHASE_LOAD, prefill = 1 << VRAM_PHASE_PREFILL, decode = 1 << VRAM_PHASE_DECODE;
+    vram_error error;
+    start(VRAM_PHASES_INFERENCE);
+    vram_times(entry(VRAM_COMPONENT_LOGITS, prefill), VRAM_SYMBOL_BYTES, 10);
+    vram_times(entry(VRAM_COMPONENT_KV_CACHE, load), VRAM_SYMBOL_BYTES, 7);
+    vram_times(entry(VRAM_COMPONENT_LOGITS, prefill | decode), VRAM_SYMBOL_BYTES, 10);
+    vram_times(entry(VRAM_COMPONENT_KV_CACHE, decode), VRAM_SYMBOL_BYTES, 7);
+    vram_times(vram_times(entry(VRAM_COMPONENT_WEIGHTS, load), VRAM_SYMBOL_COPIES, 3), VRAM_SYMBOL_BYTES, 5);
+    vram_times(vram_times(entry(VRAM_COMPONENT_WEIGHTS, load), VRAM_SYMBOL_COPIES, 3), VRAM_SYMBOL_BYTES, 5);
+    CHECK(vram_ledger_close(&report, &error), "closes");
+    CHECK(report.entries == 4, "%d entries", report.entries);
+    CHECK(same(report.phase_bytes[VRAM_PHASE_LOAD], 37) && same(report.phase_bytes[VRAM_PHASE_PREFILL], 20) && same(report.phase_bytes[VRAM_PHASE_DECODE], 17), "sums stay");
+    for (int i = 0; i < report.entries; i++) {
+        const vram_entry *e = &report.entry[i];
+        double product = 1;
+        for (int k = 0; k < e->factors; k++) product *= e->factor[k].value;
+        CHECK(same(product, e->bytes), "%.0f", e->bytes);
+        CHECK(e->component != VRAM_COMPONENT_KV_CACHE || e->phases == (load | decode), "one line for both phases");
+        CHECK(e->component != VRAM_COMPONENT_WEIGHTS || (e->factors == 2 && same(e->factor[0].value, 6)), "six copies");
+    }
+}

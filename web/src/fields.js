@@ -1,5 +1,5 @@
 // What the core publishes about its fields, and how a text becomes a value of one. No range or list is written here.
-import { getPath } from './paths.js';
+import { getPath, withPath } from './paths.js';
 import { readCount } from './units.js';
 
 export function indexTables(tables) {
@@ -25,6 +25,16 @@ export function choices(field) {
 export function isVisible(field, valueOf) {
   const holds = (c) => c.values.some((v) => String(v) === String(valueOf(c.path)));
   return (field.when ?? []).every(holds) && !(field.unless?.length && field.unless.every(holds));
+}
+
+// What a scenario says where somebody sees it. What belongs to another task, engine or method stays with the page, for when it is chosen again:
+// the core is not asked about it, and no address carries it.
+export function seen(index, scenario) {
+  const shown = (path) => {
+    const field = index.byPath.get(path);
+    return isVisible(field, (of) => (shown(of) ? getPath(scenario, of) : undefined) ?? fallback(index.byPath.get(of)));
+  };
+  return index.fields.reduce((s, { path }) => (getPath(s, path) !== undefined && !shown(path) ? withPath(s, path, undefined) : s), scenario);
 }
 
 // Text from a box or a link. What cannot be read stays text and is refused by name.

@@ -1,6 +1,6 @@
 // The address: #v=1&p=<preset>&training.micro_batch=2&lang=zh. A preset and what differs from it, by flattened paths.
 // Nothing in an address can stop the page: what is unknown or unreadable is left out and told.
-import { fallback, readValue, refuse } from './fields.js';
+import { fallback, readValue, refuse, seen } from './fields.js';
 import { getPath, isForbidden, isTree, leaves, same, withPath } from './paths.js';
 
 export const LINK_VERSION = 1;
@@ -52,8 +52,10 @@ function* scenarioPairs(slot, presets, index) {
   const preset = presets.scenarios.find((s) => s.id === slot.preset);
   if (preset) yield ['p', preset.id];
   const base = preset?.scenario ?? {};
+  const matters = seen(index, slot.scenario);
   for (const field of index.fields) {
     const value = getPath(slot.scenario, field.path);
+    if (value !== undefined && getPath(matters, field.path) === undefined) continue;
     const before = getPath(base, field.path);
     if (same(value, before)) continue;
     if (value === undefined) yield [field.path, ''];
@@ -129,7 +131,9 @@ export function readLink(hash, allowed, presets, index) {
   for (const [keys, text] of readPairs(hash, notices)) {
     const path = keys.join('.');
     if (path === 'v') {
-      if (Number(text) > LINK_VERSION) notices.push({ id: 'newer_link', key: text });
+      const version = readValue({ type: 'integer' }, text);
+      if (version > LINK_VERSION && Number.isInteger(version)) notices.push({ id: 'newer_link', key: text });
+      else if (version !== LINK_VERSION) notices.push({ id: 'bad_version', key: text });
     } else if (Object.hasOwn(allowed, path)) {
       if (allowed[path].test ? allowed[path].test(text) : allowed[path].includes(text)) ui[path] = text;
       else notices.push({ id: 'bad_value', key: path, value: text });

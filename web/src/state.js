@@ -1,28 +1,31 @@
 // One state: a list of one or two scenarios and how they are shown. A patch makes a new scenario; the core is asked;
 // what it refuses is kept beside the last good answer.
-import { isVisible, valueReader } from './fields.js';
-import { getPath, withPatch, withPath } from './paths.js';
+import { isVisible, seen, valueReader } from './fields.js';
+import { getPath, same, withPatch, withPath } from './paths.js';
 
 const MOST_REPAIRS = 40;
 
-// Removes what the core refuses, one path at a time, as long as `mayDrop` agrees. What is refused for a reason that nothing said carries the name of
-// (two settings that are too much together) falls back to `base`. -> {scenario, report | error, dropped}
-export function settle(core, scenario, mayDrop, base = null) {
+// Removes what the core refuses, one path at a time, as long as `mayDrop` agrees: what `base` says there comes back. What is refused for a reason that
+// nothing said carries the name of (two settings that are too much together) falls back to `base`. -> {scenario, report | error, dropped}
+function settle(core, index, scenario, mayDrop, base = null) {
   const dropped = [];
+  const ask = (s) => core.estimate(seen(index, s));
   let now = scenario;
-  let report = core.estimate(now);
+  let report = ask(now);
   while (report.error && dropped.length < MOST_REPAIRS && mayDrop(report.error)) {
     const path = longestSaid(now, report.error.path);
     if (!path) break;
-    dropped.push({ path, value: getPath(now, path), error: report.error });
-    now = withPath(now, path, undefined);
-    report = core.estimate(now);
+    const value = getPath(now, path);
+    const before = base ? getPath(base, path) : undefined;
+    dropped.push({ path, value, error: report.error });
+    now = withPath(now, path, same(value, before) ? undefined : before);
+    report = ask(now);
   }
   for (const whole of base ? [base, {}] : []) {
     if (!report.error) break;
     dropped.push({ path: '', error: report.error });
     now = whole;
-    report = core.estimate(now);
+    report = ask(now);
   }
   return report.error ? { scenario: now, error: report.error, dropped } : { scenario: now, report, dropped };
 }
@@ -35,7 +38,7 @@ function longestSaid(scenario, path) {
 }
 
 export function makeSlot(core, index, { preset, scenario }, { repair, base = {} }) {
-  const result = settle(core, scenario, () => repair, repair ? base : null);
+  const result = settle(core, index, scenario, () => repair, repair ? base : null);
   return { preset, scenario: result.scenario, report: result.report ?? null, error: result.error ?? null, dropped: result.dropped };
 }
 
@@ -45,7 +48,7 @@ export function patchSlot(core, index, slot, patch) {
   const scenario = withPatch(slot.scenario, patch);
   const valueOf = valueReader(index, scenario, null);
   const touched = Object.keys(patch);
-  const result = settle(core, scenario, (error) => {
+  const result = settle(core, index, scenario, (error) => {
     const field = index.byPath.get(error.path);
     return field !== undefined && !touched.includes(error.path) && !isVisible(field, valueOf);
   });
