@@ -100,6 +100,7 @@ static void not_modelled(const vram_scenario *s, vram_report *report)
         {s->training.packing != VRAM_PACKING_NONE && rl, VRAM_NOTE_NOT_MODELLED, "training.packing"},
         {s->training.optimizer_in_backward != 0 && !vram_steps_in_backward(s), VRAM_NOTE_NOT_MODELLED, "training.optimizer_in_backward"},
         {s->training.offload_activations && (megatron || s->training.checkpointing_interval > 1), VRAM_NOTE_NOT_MODELLED, "training.offload_activations"},
+        {s->training.offload_activations && s->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE && !megatron, VRAM_NOTE_SELECTIVE_STAYS, "training.offload_activations"},
         {s->training.checkpointing == VRAM_CHECKPOINTING_FULL && s->training.checkpointing_interval > 1 && megatron, VRAM_NOTE_NOT_MODELLED, "training.checkpointing_interval"},
         {s->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE && megatron && s->training.attention != VRAM_ATTENTION_EAGER, VRAM_NOTE_SELECTIVE_DROPS_NOTHING, "training.checkpointing"},
         {lora && s->lora.prepare_kbit, VRAM_NOTE_NOT_MODELLED, "lora.prepare_kbit"},

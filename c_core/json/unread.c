@@ -16,6 +16,8 @@ static const struct { const char *path, *where; } unread[] = {
     {"llama_cpp.imatrix", "weights!=gguf:Q4_0|gguf:Q5_0|gguf:IQ4_NL|gguf:IQ4_XS|gguf:IQ3_XXS"},
     {"llama_cpp.mla_cache", "~latent=false"},
     {"speculative.mtp_tokens", "~predicts=false;~recurrent=false"},
+    {"training.precision", "task=training;training.method=lora;training.precision!=amp"}, /* the base is as `weights` says, adapters as lora.dtype */
+    {"training.precision", "task=rl;training.method=lora;training.precision!=amp;rl.critic=none"}, /* a critic is trained whole */
     {"training.autocast", "~megatron=true"},
     {"rl.offload_idle", "~waiting=false"},
     {"training.optimizer", "parallel.offload!=none;training.optimizer!=lomo"},

@@ -81,7 +81,8 @@ await test('drawn scenarios: the program says the same, byte for byte', () => {
 await test('drawn scenarios: the normalised scenario gives the same report', () => {
   for (const scenario of drawn) {
     const report = ask(scenario)
-    if (!report.error) assert.deepEqual(ask(report.scenario), report, JSON.stringify(scenario))
+    const less = r => ({ ...r, notes: r.notes?.filter(n => n.id !== 'unread_here') }) // what was not read may be left out when it is written down
+    if (!report.error) assert.deepEqual(less(ask(report.scenario)), less(report), JSON.stringify(scenario))
   }
 })
 
