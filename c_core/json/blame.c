@@ -13,7 +13,7 @@ typedef struct { char path[64]; double value, least, usual; } suspect;
 static bool computes(vram_json *json, cJSON *tree, const char *path, double value)
 {
     vram_error ignored;
-    vram_json_swap swap = vram_json_put(tree, path, vram_json_whole(value));
+    vram_json_swap swap = vram_json_put(tree, path, cJSON_CreateNumber(value));
     bool done = vram_json_run(json, tree, &ignored) != NULL;
     vram_json_put_back(json, &swap);
     return done;
