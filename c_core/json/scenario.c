@@ -392,23 +392,23 @@ static cJSON *write_field(const vram_scenario *s, const field *f, const cJSON *s
     return NULL;
 }
 
+/* The fields of a section stand one behind the other in the table. */
 cJSON *vram_json_scenario_write(const vram_scenario *s, const cJSON *source)
 {
-    cJSON *tree = cJSON_CreateObject();
+    cJSON *tree = cJSON_CreateObject(), *object = tree;
+    char section[32] = "";
     cJSON_AddNumberToObject(tree, "version", 1);
-    for (int i = 0; i < FIELDS; i++) {
-        cJSON *value = write_field(s, &fields[i], source);
-        const char *dot = strchr(fields[i].path, '.');
-        char section[32];
+    for (const field *f = fields; f < fields + FIELDS; f++) {
+        cJSON *value = write_field(s, f, source);
+        const char *dot = strchr(f->path, '.');
+        size_t n = dot ? (size_t)(dot - f->path) : 0;
         if (!value) continue;
-        if (!dot) {
-            cJSON_AddItemToObjectCS(tree, fields[i].path, value);
-            continue;
+        if (strncmp(section, f->path, n) != 0 || section[n]) {
+            memcpy(section, f->path, n);
+            section[n] = '\0';
+            object = n ? cJSON_AddObjectToObject(tree, section) : tree;
         }
-        snprintf(section, sizeof section, "%.*s", (int)(dot - fields[i].path), fields[i].path);
-        cJSON *object = cJSON_GetObjectItemCaseSensitive(tree, section);
-        if (!object) object = cJSON_AddObjectToObject(tree, section);
-        cJSON_AddItemToObjectCS(object, dot + 1, value);
+        cJSON_AddItemToObjectCS(object, dot ? dot + 1 : f->path, value);
     }
     return tree;
 }
