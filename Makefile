@@ -123,12 +123,16 @@ build/index.html: build/vram.wasm build/presets.json build/accuracy.json web/nod
 
 CORE_TESTS := $(wildcard tests/core/*.c)
 
+# calls from file to file that tests/core/work_test.c counts
+COUNTED := vram_block_embedding vram_block_layer vram_block_head vram_run_forward vram_run_backward vram_sharding_bytes vram_sharding_each
+COUNTED += ggml_graph_run vram_config_read vram_estimate
+
 build/test/core: $(call objects,asan,$(CORE) $(CORE_TESTS)) build/obj/asan/presets.o
 	@mkdir -p $(@D); $(SAY)
-	$(Q)gcc $(SANITIZE) $^ -lm -o $@
+	$(Q)gcc $(SANITIZE) $(COUNTED:%=-Wl,--wrap=%) $^ -lm -o $@
 build/test/core-clang: $(call objects,clang,$(CORE) $(CORE_TESTS)) build/obj/clang/presets.o
 	@mkdir -p $(@D); $(SAY)
-	$(Q)clang -O2 $^ -lm -o $@
+	$(Q)clang -O2 $(COUNTED:%=-Wl,--wrap=%) $^ -lm -o $@
 # the same promises, kept by a fuzzer and replayed without one
 build/test/fuzz: $(call objects,fuzz,$(CORE) tests/fuzz/fuzz_estimate.c) build/obj/fuzz/presets.o
 	@mkdir -p $(@D); $(SAY)
