@@ -260,6 +260,21 @@ static void find_galore(void *sum, const trained *t)
 /* Of a tensor on this rank: FSDP 2 divides rows */
 static double elements_here(const trainer *r, const trained *t) { return vram_ceil_div(t->copies * t->rows, ranks_from(r->s, 1)) * t->columns; }
 
+static void find_largest_other(void *sum, const trained *t)
+{
+    if (!t->hidden) find_largest(sum, t);
+}
+
+/* Denominators: of all `params` at once, or of the largest tensor, made in two */
+static temporary adamw_temporary(const trainer *r, double params, visitor *find, double width)
+{
+    trained largest = {0, 0, 0, 0, false};
+    visit_trained(r, find, &largest);
+    if (r->s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOREACH) return (temporary){1, params, width};
+    if (r->s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOR_LOOP) return (temporary){2, elements_here(r, &largest), width};
+    return (temporary){0, 0, 0};
+}
+
 /* Megatron steps with the FusedAdam of Transformer Engine or Apex, in place. Source: megatron/core/optimizer/__init__.py */
 static temporary step_temporary(const trainer *r)
 {
@@ -268,10 +283,7 @@ static temporary step_temporary(const trainer *r)
     double width = r->s->training.precision == VRAM_PRECISION_MIXED && !r->lora ? 4 : r->width;
     visit_trained(r, find_largest, &largest);
     switch (r->s->training.optimizer) {
-    case VRAM_OPTIMIZER_ADAMW: /* denominators: of all parameters at once, or of one, made in two tensors */
-        if (r->s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOREACH) return (temporary){1, share(r, r->params, 1), width};
-        if (r->s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOR_LOOP) return (temporary){2, elements_here(r, &largest), width};
-        return (temporary){0, 0, 0};
+    case VRAM_OPTIMIZER_ADAMW: return adamw_temporary(r, share(r, r->params, 1), find_largest, width);
     case VRAM_OPTIMIZER_ADAFACTOR: /* 16 bit: fp32 copies of gradient and parameter too */
         return (temporary){width == 4 ? 2 : 4, elements_here(r, &largest), 4};
     case VRAM_OPTIMIZER_GALORE: {
@@ -282,8 +294,8 @@ static temporary step_temporary(const trainer *r)
     case VRAM_OPTIMIZER_MUON: {
         double most[2] = {0, width};
         visit_trained(r, find_muon, most);
-        double others = (share(r, r->params, 1) - share(r, hidden_params(r), 1)) * width; /* AdamW's denominators, as above */
-        return others > most[0] ? (temporary){1, others / width, width} : (temporary){1, most[0], 1};
+        temporary others = adamw_temporary(r, share(r, r->params, 1) - share(r, hidden_params(r), 1), find_largest_other, width);
+        return others.copies * others.elements * others.bytes > most[0] ? others : (temporary){1, most[0], 1};
     }
     default: return (temporary){0, 0, 0};
     }

@@ -129,10 +129,17 @@ static double bucket_width(const vram_sharding *g) { return vram_min(g->width, g
  * live through the step, and are joined in one piece to be summed when backward is over. */
 static bool bf16_optimizer(const vram_sharding *g) { return late(g) && wide(g) && g->s->parallel.zero == 1; }
 
+/* torch's own AdamW makes its denominators of all parameters at once */
+static bool steps_at_once(const vram_sharding *g)
+{
+    return g->s->training.optimizer == VRAM_OPTIMIZER_ADAMW && g->s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOREACH;
+}
+
 static void bf16_optimizer_items(const vram_sharding *g, vram_moment moment, int place, list *l)
 {
     if (moment == VRAM_MOMENT_REST) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, 1, g->trained, g->gradient_width);
     if (moment == VRAM_MOMENT_STEP) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, 1, g->trained, g->trained_width);
+    if (moment == VRAM_MOMENT_STEP && steps_at_once(g)) vram_sharding_add(l, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STEP_TEMPORARY, 1, share(g), 4);
     if (moment == VRAM_MOMENT_EPILOGUE) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, 1, g->trained, g->trained_width);
     if (moment == VRAM_MOMENT_EPILOGUE) vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_REDUCE_BUCKET, 1, g->trained, g->trained_width);
     vram_sharding_tied(g, moment, place, l);
@@ -154,7 +161,7 @@ static void own_gradients(const vram_sharding *g, double copies, list *l)
 static void zero_step(const vram_sharding *g, list *l)
 {
     double P = share(g), G = wide(g) ? 2 * P : g->own, norm = 2 * G + 8 * g->own_slice, joined = wide(g) ? 4 * P : 2 * G + 6 * P;
-    bool foreach = g->s->training.optimizer == VRAM_OPTIMIZER_ADAMW && g->s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOREACH;
+    bool foreach = steps_at_once(g);
     double update = foreach ? 8 * P : 4 * P;
     if (offloads(g)) return;
     if (norm >= joined && norm >= update) {
@@ -167,6 +174,45 @@ static void zero_step(const vram_sharding *g, list *l)
         vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_FLAT_GRADIENTS, 1, P, g->trained_width);
     } else if (foreach) vram_sharding_add(l, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STEP_TEMPORARY, 1, P, 4);
     vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_FLAT_GRADIENTS, 1, P, 4);
+}
+
+/* A bucket that holds parts of several ranks' shares is joined into a copy to be summed (allreduce_bucket: flatten). */
+static double joined_bytes(const vram_sharding *g, double filled) { return g->ranks > 1 ? filled * bucket_width(g) : 0; }
+
+static void joined(const vram_sharding *g, double filled, list *l)
+{
+    if (g->ranks > 1) vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_FLAT_GRADIENTS, 1, filled, bucket_width(g));
+}
+
+/* fp32 gradients of the share: the flat partition stands before the sum, and a part is cast before it is added (_add_to_grad_partition_buffer). */
+static void added(const vram_sharding *g, double filled, list *l)
+{
+    joined(g, filled, l);
+    own_gradients(g, 1, l);
+    vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_FLAT_GRADIENTS, 1, g->own_slice, g->gradient_width);
+}
+
+/* When backward is over the last bucket is summed (stage 1: the first, of all), and own gradients are copied out of it after that. */
+static void epilogue(const vram_sharding *g, list *l)
+{
+    bool embedding_waits = !late(g) && g->own_from == VRAM_PLACE_EMBEDDING && !g->lora;
+    double filled = late(g) ? g->first_bucket : g->last_bucket, embedding = embedding_waits ? g->embedding * g->trained_width : 0;
+    if (late(g) && !accumulates(g)) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, 1, g->trained - g->first_bucket, g->trained_width);
+    if (wide(g) && !late(g) && !offloads(g)) { added(g, filled, l); return; }
+    if (joined_bytes(g, filled) > embedding + (offloads(g) ? 0 : g->own * g->trained_width)) { joined(g, filled, l); return; }
+    if (embedding_waits) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, 1, g->embedding, g->trained_width);
+    own_gradients(g, 1, l);
+}
+
+/* Stage 2: a bucket is summed while the pass goes on; own gradients of it come after that. */
+static void in_passing(const vram_sharding *g, vram_moment moment, int place, list *l)
+{
+    bool owns = g->own_from >= 0 && place <= g->own_from;
+    double filled = moment == VRAM_MOMENT_REDUCE && place >= 0 ? g->reduced[place] : 0;
+    if (owns && place == g->own_from && joined_bytes(g, filled) > g->own * g->trained_width && !wide(g)) owns = false;
+    if (owns && wide(g) && place == g->own_from && filled > 0) { added(g, filled, l); return; }
+    if (owns) own_gradients(g, 1, l);
+    if (!owns || place != g->own_from) joined(g, filled, l);
 }
 
 void vram_zero_items(const vram_sharding *g, vram_moment moment, int place, list *l)
@@ -184,11 +230,8 @@ void vram_zero_items(const vram_sharding *g, vram_moment moment, int place, list
     if (!before || (late(g) && accumulates(g))) buckets(g, l);
     if (before) return;
     vram_sharding_tied(g, moment, place, l);
-    if (moment == VRAM_MOMENT_EPILOGUE) {
-        if (late(g) && !accumulates(g)) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, 1, g->trained - g->first_bucket, g->trained_width);
-        if (!late(g) && g->own_from == VRAM_PLACE_EMBEDDING && !g->lora) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, 1, g->embedding, g->trained_width);
-        own_gradients(g, 1, l);
-    } else if (!late(g) && place != VRAM_PLACE_HEAD && g->own_from >= 0 && place <= g->own_from) own_gradients(g, 1, l);
+    if (moment == VRAM_MOMENT_EPILOGUE) epilogue(g, l);
+    else if (!late(g) && place != VRAM_PLACE_HEAD) in_passing(g, moment, place, l);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- stage 3 -- */
@@ -230,7 +273,7 @@ static void zero3_rest(const vram_sharding *g, list *l)
 static void zero3_step(const vram_sharding *g, list *l)
 {
     double S = vram_min(g->sub_group, share(g));
-    bool foreach = g->s->training.optimizer == VRAM_OPTIMIZER_ADAMW && g->s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOREACH;
+    bool foreach = steps_at_once(g);
     if (offloads(g)) return;
     vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_FLAT_GRADIENTS, 1, S, 4);
     if (foreach) vram_sharding_add(l, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STEP_TEMPORARY, 1, S, 4);
