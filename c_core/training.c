@@ -18,6 +18,7 @@ typedef struct {
     double params;             /* trained, on this rank before ZeRO */
     double width;              /* bytes of a trained parameter */
     double gradient_width, state_width;
+    double rounding[2];        /* of the allocator's blocks beyond the model's tensors, in 2 bytes a number and in 4; 0: not summed up yet */
 } trainer;
 
 /* ----------------------------------------------------------------------------------------------- trained tensors, one by one -- */
@@ -89,12 +90,14 @@ static vram_entry *add(const trainer *r, vram_component component, vram_what wha
 }
 
 /* Blocks of the allocator are larger than the tensors in them, once for each copy of the parameters. */
-static void slack(const trainer *r, double copies, double bytes, unsigned phases)
+static void slack(trainer *r, double copies, double bytes, unsigned phases)
 {
     if (r->lora || copies <= 0 || r->m->params_override > 0 || vram_zero_of(r->s) > 0 || r->sharding != NULL) return;
     vram_entry *e = add(r, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_SOURCE_PYTORCH_ALLOCATOR, phases);
     if (copies > 1) vram_times(e, VRAM_SYMBOL_COPIES, copies);
-    vram_times(e, VRAM_SYMBOL_BYTES, vram_model_slack(r->s, r->m, bytes));
+    double *sum = &r->rounding[bytes == 4];
+    if (*sum == 0) *sum = vram_model_slack(r->s, r->m, bytes);
+    vram_times(e, VRAM_SYMBOL_BYTES, *sum);
 }
 
 /* The same of a frozen base: its tensors as they are, or packed in half a byte a weight */
@@ -174,7 +177,7 @@ static double hidden_params(const trainer *r)
     return vram_min(r->params, r->lora ? n : floor(n / vram_max(1, counted_params(r)) * r->params));
 }
 
-static void muon_states(const trainer *r, double width)
+static void muon_states(trainer *r, double width)
 {
     unsigned phases = r->report->phases;
     double hidden = hidden_params(r);
@@ -204,7 +207,7 @@ static void galore_states(const trainer *r, double width)
         vram_times(vram_times(add(r, VRAM_COMPONENT_OPTIMIZER, rows[i].what, VRAM_SOURCE_GALORE, phases), VRAM_SYMBOL_ELEMENTS, vram_ceil_div(rows[i].elements, ranks_from(r->s, 1))), VRAM_SYMBOL_BYTES_PER_ELEMENT, width);
 }
 
-static void states(const trainer *r)
+static void states(trainer *r)
 {
     double width = r->state_width;
     unsigned phases = r->report->phases;
@@ -389,7 +392,7 @@ void vram_at_work(const vram_scenario *s, const vram_model *m, vram_role role, d
     vram_times(vram_times(e, VRAM_SYMBOL_PARAMETERS, vram_ceil_div((m->params_override > 0 ? vram_ceil_div(params, (double)m->layers) : most) * width, 1) / width), VRAM_SYMBOL_BYTES_PER_PARAMETER, width);
 }
 
-static void weights(const trainer *r)
+static void weights(trainer *r)
 {
     bool wide = r->s->training.precision == VRAM_PRECISION_FP32 || r->s->training.precision == VRAM_PRECISION_AMP;
     if (r->sharding != NULL) {
@@ -444,7 +447,7 @@ static void second_gradient(const trainer *r, double elements)
     vram_times(vram_times(e, VRAM_SYMBOL_PARAMETERS, elements), VRAM_SYMBOL_BYTES_PER_PARAMETER, r->width);
 }
 
-static void gradients(const trainer *r, const vram_replay *replay)
+static void gradients(trainer *r, const vram_replay *replay)
 {
     double width = r->gradient_width;
     unsigned pass = VRAM_BIT(VRAM_PHASE_FORWARD) | VRAM_BIT(VRAM_PHASE_LOSS), backward = VRAM_BIT(VRAM_PHASE_BACKWARD), step_bit = VRAM_BIT(VRAM_PHASE_STEP);
