@@ -31,10 +31,12 @@ static const vram_model *model_of(const vram_scenario *s, const vram_role_choice
 static const vram_model *valuing(const vram_model *from, vram_model *to)
 {
     if (from == NULL || from->params_override > 0) return from;
-    *to = *from;
     int kept = 0;
-    for (int i = 0; i < to->tensors; i++)
-        if (to->tensor[i].part != VRAM_PART_HEAD) to->tensor[kept++] = to->tensor[i];
+    memcpy(to, from, offsetof(vram_model, kind)); /* and of its lists what is in them */
+    memcpy(to->kind, from->kind, (size_t)from->kinds * sizeof to->kind[0]);
+    memcpy(to->extra, from->extra, (size_t)from->extras * sizeof to->extra[0]);
+    for (int i = 0; i < from->tensors; i++)
+        if (from->tensor[i].part != VRAM_PART_HEAD) to->tensor[kept++] = from->tensor[i];
     if (kept >= VRAM_MAX_TENSORS) return from;
     to->tensor[kept] = (vram_tensor){.name = "score", .part = VRAM_PART_HEAD, .kind = -1, .layers = 1, .copies = 1, .rows = 1, .columns = to->hidden, .linear = true};
     to->tensors = kept + 1;
