@@ -459,7 +459,7 @@ static vram_cell mamba1_scan(const block *b, vram_cell x, vram_cell step, vram_c
     vram_cell decay = vram_op_unary(t, vram_op_mul_wide(t, A, dt, whole, DECAYS), false, true, 0, DECAYS);
     vram_cell in = vram_op_mul_wide(t, dt, vram_op_cast(t, B, 4, MADE), whole, STATES), both = vram_op_mul_wide(t, in, vram_op_cast(t, x, 4, MADE), whole, STATES);
     const vram_chunk_sizes sizes = {.state = SIZE_3(b, VRAM_SYMBOL_MICRO_BATCH, b->pass->batch, VRAM_SYMBOL_WIDTH, inner, VRAM_SYMBOL_STATE, numbers), .states = whole,
-                                    .part = SIZE_2(b, VRAM_SYMBOL_MICRO_BATCH, b->pass->batch, VRAM_SYMBOL_WIDTH, inner), .parts = whole, .parts_width = vram_width(t, x)};
+                                    .part = SIZE_2(b, VRAM_SYMBOL_MICRO_BATCH, b->pass->batch, VRAM_SYMBOL_WIDTH, inner), .parts = whole, .parts_width = vram_width(t, x) < 4 ? vram_width(t, x) : 0}; /* the states in 16 bit, for their product with C */
     const vram_cell scanned[] = {both, decay, C};
     vram_cell state = vram_op_constant(t, vram_tape_outside(t, sizes.state, vram_width(t, x), STATES), 0, STATES), list = vram_op_constant(t, vram_tape_outside(t, plain, vram_width(t, x), MADE), 0, MADE);
     vram_cell each = vram_op_chunk_scan(t, list, state, 3, scanned, &sizes, STATES), y = vram_op_copy(t, each, plain, MADE);

@@ -960,7 +960,7 @@ vram_cell vram_op_chunk_scan(vram_tape *t, vram_cell core, vram_cell state, int 
     vram_tape_hold(t, state);
     vram_tape_hold(t, core);
     save_turns(t, op, sizes->states, 4, what);
-    save_turns(t, op, sizes->parts, sizes->parts_width, what);
+    if (sizes->parts_width > 0) save_turns(t, op, sizes->parts, sizes->parts_width, what);
     for (int i = 0; i < sizes->saves; i++) save_turns(t, op, sizes->save[i], 4, what);
     vram_cell turn[6];
     int temporaries = sizes->pairs ? 6 : 5;
