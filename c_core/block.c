@@ -73,7 +73,7 @@ static const style STYLES[] = {
     {.type = "mamba", .wide_stream = true, .wide_logits = true},
     {.type = "mamba2", .wide_stream = true, .wide_logits = true},
     {.type = "falcon_mamba", .wide_stream = true, .wide_logits = true},
-    {.type = "deepseek_v4", .no_sdpa = true},
+    {.type = "deepseek_v4", .no_sdpa = true, .norm = NORM_OLMO, .wide_rotary = true, .wide_halves = true, .turn = TURN_JOINED, .bounded = true, .hyper = true, .two_tables = true},
     {.type = "deepseek_v32", .indexed = true},
     {.type = "glm_moe_dsa", .indexed = true},
     {.type = "opt", .positions_apart = true, .act = ACT_RELU, .scaled_query = true},
@@ -805,8 +805,12 @@ static vram_cell clamped_gate(const block *b, vram_cell wide_gate, vram_cell wid
     return y;
 }
 
-static vram_cell gated(const block *b, vram_cell gate, vram_cell up)
+/* A clamp keeps what it has clamped. */
+static vram_cell bounded(const block *b, vram_cell x, vram_what what) { return b->style.bounded ? vram_op_unary(b->t, x, true, false, 0, what) : x; }
+
+static vram_cell gated(const block *b, vram_cell wide_gate, vram_cell wide_up)
 {
+    vram_cell gate = bounded(b, wide_gate, VRAM_WHAT_GATE), up = bounded(b, wide_up, VRAM_WHAT_UP);
     if (b->style.clamped) return clamped_gate(b, gate, up);
     if (fused_gate(b)) return vram_op_fused_gate(b->t, gate, up, VRAM_WHAT_GATED);
     vram_cell active = activation(b, gate);
@@ -835,14 +839,16 @@ static vram_cell dense(const block *b, vram_cell x, double f, bool fused, const 
         vram_cell gate = linear(b, x, or_else(n->gate, "gate_proj"), f, h, inner, VRAM_WHAT_GATE);
         product = vram_op_fused_gate(t, gate, linear(b, x, or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP), VRAM_WHAT_GATED);
     } else {
-        named[0] = linear(b, x, or_else(n->gate, "gate_proj"), f, h, inner, VRAM_WHAT_GATE);
-        named[1] = activation(b, named[0]);
-        named[2] = linear(b, x, or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP);
+        named[0] = bounded(b, linear(b, x, or_else(n->gate, "gate_proj"), f, h, inner, VRAM_WHAT_GATE), VRAM_WHAT_GATE);
+        if (!b->style.bounded) named[1] = activation(b, named[0]);
+        named[2] = bounded(b, linear(b, x, or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP), VRAM_WHAT_UP);
+        if (b->style.bounded) named[1] = activation(b, named[0]);
         product = vram_op_mul(t, named[1], named[2], VRAM_WHAT_GATED);
     }
     if (b->style.sub_norms) product = norm_of(b, product, b->rows, f);
     vram_cell y = linear(b, product, down, h, f, b->hidden, VRAM_WHAT_MLP_OUTPUT);
     if (b->style.altup) vram_part_hold(b, 3, named); /* Gemma3nTextMLP calls each by a name */
+    if (b->style.bounded) vram_tape_hold(t, named[0]), vram_tape_hold(t, named[2]);
     vram_tape_hold(t, whole);
     vram_tape_hold(t, x);
     return y;
@@ -909,6 +915,7 @@ static vram_cell gated_experts(const block *b, vram_cell both, vram_size inner)
     }
     vram_op_split(b->t, both, 2, (const vram_size[]){inner, inner}, half);
     if (b->style.clamped) return clamped_gate(b, half[0], half[1]);
+    if (b->style.bounded) return gated(b, half[0], half[1]);
     return vram_op_mul(b->t, activation(b, half[0]), half[1], VRAM_WHAT_GATED);
 }
 
@@ -1104,7 +1111,7 @@ static double streams_of(const block *b)
     return 1;
 }
 
-static vram_size stream_size(const block *b) { return b->style.altup ? ROWS_BY_2(b, VRAM_SYMBOL_COPIES, streams_of(b), VRAM_SYMBOL_HIDDEN, (double)b->pass->model->hidden) : b->stream; }
+static vram_size stream_size(const block *b) { return b->style.hyper ? vram_v4_stream_size(b) : b->style.altup ? ROWS_BY_2(b, VRAM_SYMBOL_COPIES, streams_of(b), VRAM_SYMBOL_HIDDEN, (double)b->pass->model->hidden) : b->stream; }
 
 /* x as large as the first stream: a linear layer, times one magnitude, over its own */
 static vram_cell as_large(const block *b, vram_cell x, int number)
@@ -1261,6 +1268,10 @@ void vram_block_embedding(const vram_pass *pass, vram_tape *t)
     }
     layer_inputs(&b, y);
     if (b.style.altup) y = stream_embeddings(&b, words);
+    if (b.style.hyper) {
+        y = vram_v4_embeddings(&b, words);
+        name(&b, words);
+    }
     t->named = !t->cell[words].cached;
     keep_leaf(&b, leaf);
     finish(&b, scatter(&b, y));
@@ -1361,7 +1372,7 @@ void vram_block_layer(const vram_pass *pass, int kind, bool input_gradient, vram
     begin(pass, t, kind, &b);
     vram_cell weights = VRAM_NO_CELL, x = vram_tape_input(t, stream_size(&b), input_gradient || !pass->gradients ? carried_width(pass) : vram_stream_width(pass), VRAM_WHAT_HIDDEN_STATES, input_gradient);
     if (pass->outputs_held) t->cell[x].last_use = -1;
-    vram_cell y = b.style.altup ? altup_layer(&b, x, &weights) : b.layer->parallel ? parallel_blocks(&b, x, &weights) : serial_blocks(&b, x, &weights);
+    vram_cell y = b.style.altup ? altup_layer(&b, x, &weights) : b.style.hyper ? vram_v4_layer(&b, x) : b.layer->parallel ? parallel_blocks(&b, x, &weights) : serial_blocks(&b, x, &weights);
     if (!b.style.altup) y = with_layer_input(&b, y);
     if (b.style.layer_scalar) {
         y = vram_op_slice(t, y, t->cell[y].shape, VRAM_WHAT_HIDDEN_STATES);
@@ -1440,7 +1451,7 @@ void vram_block_head(const vram_pass *pass, vram_tape *t)
     double wide_inputs;
     vram_size all = layer_inputs_size(&b, &wide_inputs);
     if (wide_inputs > 0 && layer_inputs_trained(&b)) vram_op_standing(t, all, pass->plain_width);
-    vram_cell given = vram_tape_input(t, stream_size(&b), carried_width(pass), VRAM_WHAT_HIDDEN_STATES, pass->gradients), x = b.style.altup ? mean_stream(&b, given) : given;
+    vram_cell given = vram_tape_input(t, stream_size(&b), carried_width(pass), VRAM_WHAT_HIDDEN_STATES, pass->gradients), x = b.style.altup ? mean_stream(&b, given) : b.style.hyper ? vram_v4_collapsed(&b, given) : given;
     vram_cell last = gather(&b, pass->model->final_norm ? norm(&b, x) : x), weight = head_weight(&b);
     if (b.style.wide_stream) last = vram_op_cast(t, last, pass->plain_width, VRAM_WHAT_HIDDEN_STATES);
     t->offloads = false; /* the head is left out, and the loss is outside */
@@ -1518,6 +1529,9 @@ vram_size vram_part_wide(const block *b, vram_symbol symbol, double width) { ret
 vram_cell vram_part_vector(const block *b, double length) { return vector(b, length); }
 vram_cell vram_part_norm(const block *b, vram_cell x, vram_size rows, double width) { return norm_of(b, x, rows, width); }
 vram_cell vram_part_linear(const block *b, vram_cell x, const char *name, double rows, double columns, vram_size out, vram_what what) { return linear(b, x, name, rows, columns, out, what); }
+
+vram_cell vram_part_turned(const block *b, vram_cell x, double heads, double head_dim, double part, vram_what what) { return rotary_joined(b, x, heads, head_dim, part, what); }
+vram_cell vram_part_mlp(const block *b, vram_cell x) { return mlp(b, x); }
 
 /* The state-space mixer of a layer alone, without gradients: for generate(). Its input is counted outside. */
 void vram_block_mixer(const vram_pass *pass, int kind, vram_tape *t)

@@ -40,6 +40,8 @@ typedef struct {
     bool embedding_norm : 1;   /* over the embeddings, too */
     bool normed_router : 1;    /* reads a norm of its own, and scales what it has chosen (Gemma 4) */
     bool shared_first : 1;     /* the shared expert before the router */
+    bool bounded : 1;          /* gate and up clamped, of every MLP (DeepSeek-V4) */
+    bool hyper : 1;            /* several streams, collapsed and spread by weights of their own (DeepSeek-V4) */
     bool every_expert : 1;     /* computes every token, scaled by its share (Llama 4) */
     bool clamped_experts : 1;  /* gate and up interleaved and clamped, with a bias for each expert (gpt-oss) */
     bool clamped : 1;          /* gate and up clamped, of every MLP (MiniMax-M3) */
@@ -80,6 +82,16 @@ vram_size vram_part_wide(const block *b, vram_symbol symbol, double width);
 vram_cell vram_part_vector(const block *b, double length); /* a base model's weight that is no linear layer's */
 vram_cell vram_part_linear(const block *b, vram_cell x, const char *name, double rows, double columns, vram_size out, vram_what what);
 vram_cell vram_part_norm(const block *b, vram_cell x, vram_size rows, double width);
+
+vram_cell vram_part_turned(const block *b, vram_cell x, double heads, double head_dim, double part, vram_what what); /* rotary on a part of each head */
+vram_cell vram_part_mlp(const block *b, vram_cell x);
+
+/* block_v4.c */
+double vram_v4_streams(const vram_model *model);
+vram_size vram_v4_stream_size(const block *b);
+vram_cell vram_v4_embeddings(const block *b, vram_cell words);
+vram_cell vram_v4_layer(const block *b, vram_cell x);
+vram_cell vram_v4_collapsed(const block *b, vram_cell x);
 
 bool vram_mixer_known(const vram_state *state); /* has a program of its own */
 vram_cell vram_mixer_write(const block *b, vram_cell x); /* mixers.c: the layer's state-space mixer */
