@@ -16,6 +16,8 @@ static const style STYLES[] = {
     {.type = "gemma4", GEMMA_4, .layer_scalar = true, .normed_router = true},
     {.type = "recurrent_gemma", .capped_at_once = true, .norm = NORM_GEMMA, .scaled_embedding = true, .turn = TURN_JOINED},
     {.type = "minimax_m3_vl", .shared_first = true, .norm = NORM_GEMMA, .turn = TURN_JOINED, .clamped = true},
+    {.type = "diffllama", .differential = true},
+    {.type = "minimax", .normed_residual = true},
     {.type = "minimax_m2", .turn = TURN_JOINED},
     {.type = "mimo_v2_flash", .no_sdpa = true, .turn = TURN_JOINED, .shifted_scores = true},
     {.type = "afmoe", .shared_first = true, .norm = NORM_OLMO, .windows_turn = true},
@@ -711,6 +713,28 @@ static bool windowed(const vram_model *m)
     return any;
 }
 
+/* DiffLlamaAttention: each half of the value heads twice, an attention for each; of the two outputs side by side half the heads less the others
+ * times a number, then an RMS norm in one kernel */
+static vram_cell differential(const block *b, vram_cell q, vram_cell k, vram_cell v, vram_cell *weights)
+{
+    const vram_attention *a = &b->layer->attention;
+    vram_tape *t = b->t;
+    double heads = (double)a->heads, kv = (double)a->kv_heads, d = (double)a->v_head_dim;
+    vram_size half = heads_wide(b, VRAM_SYMBOL_KV_HEADS, kv / 2, d), pair = heads_wide(b, VRAM_SYMBOL_HEADS, heads, d), both = heads_wide(b, VRAM_SYMBOL_HEADS, heads, 2 * d);
+    vram_cell part[2], values[2], out[2], other, halves[2];
+    vram_op_split(t, v, 2, (const vram_size[]){half, half}, part);
+    for (int i = 0; i < 2; i++) values[i] = vram_op_repeat(t, part[i], t->cell[v].shape, VRAM_WHAT_VALUE);
+    for (int i = 0; i < 2; i++) out[i] = eager_attention(b->pass) ? eager(b, q, k, values[i], i ? &other : weights) : sdpa(b, q, k, values[i], false);
+    vram_cell all = vram_op_join(t, out[0], out[1], both, VRAM_WHAT_ATTENTION_OUTPUT);
+    for (int i = 0; i < 2; i++) vram_tape_hold(t, out[i]);
+    vram_op_split(t, all, 2, (const vram_size[]){pair, pair}, halves);
+    vram_cell less = vram_op_add(t, halves[0], vram_op_mul_weight(t, vector(b, 1), halves[1], VRAM_WHAT_ATTENTION_OUTPUT), VRAM_WHAT_ATTENTION_OUTPUT);
+    vram_cell normed = vram_op_layer_norm(t, less, VRAM_NO_CELL, VRAM_NO_CELL, ROWS_BY(b, VRAM_SYMBOL_HEADS, heads / 2), VRAM_WHAT_NORM_OUTPUT), y = vram_op_constant(t, normed, 0, VRAM_WHAT_ATTENTION_OUTPUT);
+    const vram_cell names[] = {all, values[0], values[1]};
+    vram_part_hold(b, 3, names);
+    return y;
+}
+
 /* LlamaAttention and its relatives; *weights: what eager attention returns beside */
 static vram_cell attention(const block *b, vram_cell x, vram_cell *weights)
 {
@@ -728,7 +752,7 @@ static vram_cell attention(const block *b, vram_cell x, vram_cell *weights)
     for (int i = 0; i < 2 && b->style.norm_after_turn && a->qk_norm != VRAM_QK_NORM_NONE; i++)
         turned[i] = b->style.unnamed_norm ? unnamed_rms_norm(b, turned[i], ROWS_BY(b, VRAM_SYMBOL_HEADS, heads[i]), 0) : head_norm(b, turned[i], i ? VRAM_SYMBOL_KV_HEADS : VRAM_SYMBOL_HEADS, heads[i]);
     for (int i = 0; i < 2; i++) vram_tape_hold(t, qkv[i]);
-    vram_cell y = is_eager ? eager(b, turned[0], turned[1], qkv[2], weights) : sdpa(b, turned[0], turned[1], qkv[2], rotates && joined);
+    vram_cell y = b->style.differential ? differential(b, turned[0], turned[1], qkv[2], weights) : is_eager ? eager(b, turned[0], turned[1], qkv[2], weights) : sdpa(b, turned[0], turned[1], qkv[2], rotates && joined);
     if (gate >= 0) y = vram_op_mul(t, y, vram_op_unary(t, gate, false, true, 0, VRAM_WHAT_GATE), VRAM_WHAT_ATTENTION_OUTPUT);
     vram_tape_hold(t, gate);
     if (b->style.sub_norms) y = norm_of(b, y, b->rows, heads[0] * d);
@@ -1333,9 +1357,25 @@ static vram_cell mlp_beside_experts(const block *b, vram_cell x)
     return y;
 }
 
+static vram_cell weighed_sum(const block *b, vram_cell x, vram_cell y)
+{
+    vram_cell sum = vram_op_add(b->t, vram_op_constant(b->t, x, 0, VRAM_WHAT_HIDDEN_STATES), vram_op_constant(b->t, y, 0, VRAM_WHAT_HIDDEN_STATES), VRAM_WHAT_HIDDEN_STATES);
+    vram_tape_hold(b->t, x);
+    vram_tape_hold(b->t, y);
+    return sum;
+}
+
+static vram_cell normed_residual_blocks(const block *b, vram_cell x, vram_cell *weights)
+{
+    vram_cell in = norm(b, x), middle = weighed_sum(b, in, mixed(b, in, weights)), next = norm(b, middle);
+    vram_cell y = weighed_sum(b, next, fed_forward(b, next));
+    return y;
+}
+
 /* Norms before, after, or before and after attention and MLP; a layer may be one of the two (Mamba, Nemotron-H) */
 static vram_cell serial_blocks(const block *b, vram_cell x, vram_cell *weights)
 {
+    if (b->style.normed_residual) return normed_residual_blocks(b, x, weights);
     bool after = b->layer->post_norms, before = !after || b->layer->norms == 4, mixes = b->layer->attention.type != VRAM_MIXER_NONE || vram_mixer_known(&b->layer->state), feeds = b->layer->ffn.type != VRAM_FFN_NONE;
     if (mixes && !feeds) return residual(b, x, mixed(b, norm(b, vram_op_cast(b->t, x, b->pass->plain_width, VRAM_WHAT_HIDDEN_STATES)), weights));
     if (!mixes && b->layer->norms == 1) return residual(b, x, fed_forward(b, norm(b, x)));
@@ -1361,7 +1401,7 @@ static int carried_width(const vram_pass *pass)
     vram_norm_type norm_type = pass->model->norm;
     style family = style_of(pass->model);
     bool layer_norm = (norm_type == VRAM_NORM_LAYER || norm_type == VRAM_NORM_LAYER_BIAS || norm_type == VRAM_NORM_LAYER_BARE) && !family.written_norm && !family.wide_norm && !family.narrow_norm;
-    bool wide = layer_norm || (family.act != ACT_KERNEL && family.act != ACT_RELU); /* activations written out, too */
+    bool wide = layer_norm || family.differential || (family.act != ACT_KERNEL && family.act != ACT_RELU); /* activations written out, too */
     return pass->four_bit && wide && pass->scenario->training.autocast && !pass->no_autocast ? 4 : vram_stream_width(pass);
 }
 

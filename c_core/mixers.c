@@ -591,9 +591,28 @@ static vram_cell griffin(const block *b, vram_cell x)
     return out;
 }
 
+/* ------------------------------------------------------------------------------------------------- lightning attention -- */
+
+/* MiniMaxLightningAttention: within a block scores times their decay, between blocks a state; the last block's keys lead nowhere */
+static vram_cell lightning(const block *b, vram_cell x)
+{
+    const vram_state *s = &b->layer->state;
+    vram_tape *t = b->t;
+    double heads = (double)s->heads, d = (double)s->head_dim, width = heads * d, tokens = b->pass->tokens, every = one_or((double)s->chunk), blocks = vram_ceil_div(tokens, every);
+    vram_size part = vram_part_wide(b, VRAM_SYMBOL_WIDTH, width), later = heads_of(b, (blocks - 1) * every, heads, d);
+    vram_cell raw = simple(b, x, "qkv_proj", 3 * width), qkv = silu(b, raw, MADE);
+    vram_cell scanned = tokens <= 1 ? vram_op_slice(t, qkv, part, MADE) : vram_op_block_scan(t, qkv, part, heads_of(b, tokens, heads, vram_min(every, tokens)), later, states_of(b, blocks - 1, heads, d, d), SCORES);
+    vram_cell ordered = vram_op_copy(t, scanned, part, MADE), normed = vram_part_norm(b, ordered, b->rows, width);
+    vram_cell gate = vram_op_unary(t, simple(b, x, "output_gate", width), false, true, 0, MADE), gated = vram_op_mul(t, gate, normed, MADE);
+    vram_cell out = vram_part_linear(b, gated, "out_proj", (double)b->pass->model->hidden, width, b->hidden, MADE);
+    const vram_cell names[] = {x, qkv, gated};
+    vram_part_hold(b, 3, names);
+    return out;
+}
+
 bool vram_mixer_known(const vram_state *s)
 {
-    return s->type == VRAM_STATE_MAMBA1 || s->type == VRAM_STATE_MAMBA2 || s->type == VRAM_STATE_GATED_DELTA || s->type == VRAM_STATE_KDA || s->type == VRAM_STATE_SHORT_CONV || s->type == VRAM_STATE_RGLRU;
+    return s->type == VRAM_STATE_MAMBA1 || s->type == VRAM_STATE_MAMBA2 || s->type == VRAM_STATE_GATED_DELTA || s->type == VRAM_STATE_KDA || s->type == VRAM_STATE_SHORT_CONV || s->type == VRAM_STATE_RGLRU || s->type == VRAM_STATE_LIGHTNING;
 }
 
 vram_cell vram_mixer_write(const block *b, vram_cell x)
@@ -605,6 +624,7 @@ vram_cell vram_mixer_write(const block *b, vram_cell x)
     case VRAM_STATE_SHORT_CONV: return short_convolution(b, x);
     case VRAM_STATE_KDA: return kimi_delta(b, x);
     case VRAM_STATE_RGLRU: return griffin(b, x);
+    case VRAM_STATE_LIGHTNING: return lightning(b, x);
     default: return x;
     }
 }

@@ -41,6 +41,8 @@ typedef struct {
     bool normed_router : 1;    /* reads a norm of its own, and scales what it has chosen (Gemma 4) */
     bool shared_first : 1;     /* the shared expert before the router */
     bool bounded : 1;          /* gate and up clamped, of every MLP (DeepSeek-V4) */
+    bool differential : 1;     /* two attentions with half of the values each, one taken off the other (DiffLlama) */
+    bool normed_residual : 1;  /* the norm's output goes past the block, both times a number (MiniMax) */
     bool hyper : 1;            /* several streams, collapsed and spread by weights of their own (DeepSeek-V4) */
     bool every_expert : 1;     /* computes every token, scaled by its share (Llama 4) */
     bool clamped_experts : 1;  /* gate and up interleaved and clamped, with a bias for each expert (gpt-oss) */

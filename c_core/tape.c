@@ -988,6 +988,31 @@ vram_cell vram_op_chunk_scan(vram_tape *t, vram_cell core, vram_cell state, int 
     return y;
 }
 
+vram_cell vram_op_block_scan(vram_tape *t, vram_cell qkv, vram_size out, vram_size pairs, vram_size rows, vram_size states, vram_what what)
+{
+    vram_tape_op *op = begin1(t, qkv);
+    const vram_size kept[4] = {pairs, rows, rows, states};
+    int width = vram_width(t, qkv);
+    save(t, op, qkv);
+    for (int i = 0; i < 4; i++) save_turns(t, op, kept[i], width, what);
+    vram_cell list = cell(t, out, width, what);
+    make(t, list);
+    workspace(t, t->workspace);
+    vram_cell y = output(t, op, out, width, what);
+    drop(t, list);
+    backward(t, op);
+    if (op->grad) { /* of a slice, zeros of the whole; those of all three joined */
+        vram_cell part[4];
+        for (int i = 0; i < 4; i++) make(t, part[i] = gradient_like(t, y, width));
+        drop(t, part[3]);
+        vram_cell g = make_gradient(t, qkv, width);
+        for (int i = 2; i >= 0; i--) drop(t, part[i]);
+        give(t, 0, g);
+    }
+    end(t, op);
+    return y;
+}
+
 /* ---------------------------------------------------------------------------------------------------------- Megatron -- */
 
 static vram_cell sized(vram_tape *t, vram_size size, vram_cell like, vram_what what)

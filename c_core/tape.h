@@ -169,6 +169,8 @@ vram_cell vram_op_solve(vram_tape *t, vram_cell matrix, vram_cell right, vram_wh
 typedef struct { vram_size state, states, part, parts; int parts_width, saves; vram_size save[4]; bool pairs, casts, apart; vram_size wide; } vram_chunk_sizes; /* casts: autocast keeps each product's inputs in 16 bit; apart: every turn keeps casts of its own */
 vram_cell vram_op_keeping(vram_tape *t, vram_cell x, vram_size kept, vram_what what); /* written in place, of which autograd keeps so much */
 vram_cell vram_op_chunk_scan(vram_tape *t, vram_cell core, vram_cell state, int ins, const vram_cell in[], const vram_chunk_sizes *sizes, vram_what what);
+/* Linear attention block by block, of queries, keys and values in one tensor: kept are, of all blocks, pairs, two of the output's size, states */
+vram_cell vram_op_block_scan(vram_tape *t, vram_cell qkv, vram_size out, vram_size pairs, vram_size rows, vram_size states, vram_what what);
 void vram_tape_mark(vram_tape *t);
 void vram_tape_leave(vram_tape *t);
 

@@ -229,7 +229,7 @@ typedef struct {
     int64_t heads, head_dim;   /* Mamba-2; DeltaNet: value heads and value head size */
     int64_t key_heads, key_head_dim; /* DeltaNet */
     int64_t groups;            /* Mamba-2 */
-    int64_t chunk;             /* Mamba-2: tokens that are worked on together */
+    int64_t chunk;             /* Mamba-2, lightning attention: tokens that are worked on together */
     int64_t conv_kernel;
     int64_t dt_rank;           /* Mamba-1 */
     vram_projections projections; /* gated DeltaNet */

@@ -169,6 +169,7 @@ void family_lightning_state(reader *r, vram_state *s)
     s->heads = r->attention.heads;
     s->head_dim = r->attention.head_dim;
     s->inner = s->heads * s->head_dim;
+    s->chunk = config_whole(r, "block_size", 256, 1, CONFIG_COUNT);
 }
 
 void family_lfm2_state(reader *r, vram_state *s)
