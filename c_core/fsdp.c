@@ -32,13 +32,20 @@ static void by_kind(const vram_sharding *g, vram_component component, vram_what 
     for (int k = 0; k < g->m->kinds; k++) vram_sharding_add(l, component, what, layers[k], part(&g->layer[k]), width);
 }
 
+/* FSDP 1 of one rank does not shard (_init_utils.py: NO_SHARD): there are casts of its parameters, made and let go as gathered ones are, or nothing. */
+static bool alone(const vram_sharding *g) { return g->s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP1 && g->ranks <= 1; }
+static bool in_place(const vram_sharding *g) { return alone(g) && (g->lora || g->width == g->shard_width); }
+
 /* Parameters of the layers from .. to - 1, gathered */
 static void gathered(const vram_sharding *g, int64_t from, int64_t to, list *l)
 {
-    by_kind(g, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_GATHERED_WEIGHTS, from, to, bytes_of, 1, l);
+    if (!in_place(g)) by_kind(g, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_GATHERED_WEIGHTS, from, to, bytes_of, 1, l);
 }
 
-static void gathered_root(const vram_sharding *g, list *l) { vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_GATHERED_WEIGHTS, 1, g->root.bytes, 1); }
+static void gathered_root(const vram_sharding *g, list *l)
+{
+    if (!in_place(g)) vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_GATHERED_WEIGHTS, 1, g->root.bytes, 1);
+}
 
 /* One rank alone copies its shards straight into the parameters (_fsdp_param_group.py, wait_for_unshard). */
 static void buffer(const vram_sharding *g, const vram_sharding_unit *u, list *l)
@@ -196,7 +203,7 @@ static void hooked(const vram_sharding *g, int place, list *l)
 
 static void fsdp1_backward(const vram_sharding *g, int place, bool over, list *l)
 {
-    bool keeps = g->s->parallel.zero < 3, prefetches = g->s->parallel.prefetch != 0 && !frozen_leaves(g);
+    bool keeps = g->s->parallel.zero < 3 && !alone(g), prefetches = g->s->parallel.prefetch != 0 && !frozen_leaves(g);
     gathered_root(g, l);
     if (place == VRAM_PLACE_HEAD) {
         gathered(g, keeps ? 0 : prefetches ? g->layers - 1 : g->layers, g->layers, l);
@@ -215,7 +222,7 @@ static void fsdp1_backward(const vram_sharding *g, int place, bool over, list *l
 
 void vram_fsdp1_items(const vram_sharding *g, vram_moment moment, int place, list *l)
 {
-    bool keeps = g->s->parallel.zero < 3;
+    bool keeps = g->s->parallel.zero < 3 && !alone(g);
     switch (moment) {
     case VRAM_MOMENT_REST: at_rest(g, l); break;
     case VRAM_MOMENT_LOAD:

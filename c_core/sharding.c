@@ -119,8 +119,8 @@ static const engine *engine_of(const vram_scenario *s)
     int64_t zero = s->parallel.zero;
     switch (s->parallel.engine) {
     case VRAM_PARALLEL_ENGINE_DDP: return s->parallel.bucket_view == 1 ? &ddp_views : &ddp;
-    case VRAM_PARALLEL_ENGINE_FSDP1: return vram_data_ranks(s) > 1 ? &fsdp1 : NULL;
-    case VRAM_PARALLEL_ENGINE_FSDP2: return &fsdp2; /* of one rank, too */
+    case VRAM_PARALLEL_ENGINE_FSDP1: return &fsdp1;
+    case VRAM_PARALLEL_ENGINE_FSDP2: return &fsdp2;
     case VRAM_PARALLEL_ENGINE_DEEPSPEED: return zero == 3 ? &zero3 : zero == 2 || (zero == 1 && s->parallel.overlap == 1) ? &zero2 : &zero1;
     default: return NULL;
     }

@@ -551,6 +551,15 @@ static void mask_buffers(const trainer *r)
     vram_times(vram_times(vram_times(e, VRAM_SYMBOL_COPIES, masks), VRAM_SYMBOL_ROWS, positions), VRAM_SYMBOL_KEYS, positions);
 }
 
+/* A parameter's master copy: fp32 in mixed precision, FSDP's own shards apart. DeepSpeed's ZeRO steps a flat copy of its share whatever its type is
+ * (stage_1_and_2.py, single_partition_of_fp32_groups; stage3.py, fp32_partitioned_groups_flat). */
+static double master_bytes(const trainer *r)
+{
+    if (r->lora || is_fsdp(r) || r->s->parallel.offload != VRAM_OFFLOAD_NONE) return 0;
+    if (r->s->training.precision == VRAM_PRECISION_MIXED) return 4;
+    return is_deepspeed(r) && r->s->parallel.zero > 0 ? r->width : 0;
+}
+
 void vram_train_when(const vram_scenario *s, const vram_model *m, vram_role role, double sequences, double tokens, int whens, const vram_when when[], vram_steps *steps, vram_report *report)
 {
     trainer r = trainer_of(s, m, role, report);
@@ -559,7 +568,7 @@ void vram_train_when(const vram_scenario *s, const vram_model *m, vram_role role
     vram_pass pass = pass_of(&r, sequences, tokens);
     replay.steps = steps;
     weights(&r);
-    if (!r.lora && s->training.precision == VRAM_PRECISION_MIXED && !is_fsdp(&r) && s->parallel.offload == VRAM_OFFLOAD_NONE) per_parameter(&r, VRAM_COMPONENT_MASTER_WEIGHTS, VRAM_WHAT_MASTER_COPY, r.params, 4, 1, report->phases);
+    if (master_bytes(&r) > 0) per_parameter(&r, VRAM_COMPONENT_MASTER_WEIGHTS, VRAM_WHAT_MASTER_COPY, r.params, master_bytes(&r), 1, report->phases);
     states(&r);
     mask_buffers(&r);
     vram_replay_when(&pass, role, &replay, whens, when, report);

@@ -157,12 +157,15 @@ static void own_gradients(const vram_sharding *g, double copies, list *l)
     else vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_OWN_GRADIENTS, copies, g->own, g->trained_width);
 }
 
+/* The share's own copy, which the optimizer steps: fp32, or 16 bit with bf16_master_weights_and_grads (runtime/base_optimizer.py, _configure_master_weights) */
+static double master_width(const vram_sharding *g) { return g->s->training.precision == VRAM_PRECISION_BF16 ? 2 : 4; }
+static bool casts(const vram_sharding *g) { return master_width(g) > bucket_width(g); }
+
 /* Either the norm, or the joined and cast gradients, or torch's own AdamW beside them: whichever is most */
 static void zero_step(const vram_sharding *g, list *l)
 {
-    double P = share(g), G = wide(g) ? 2 * P : g->own, norm = 2 * G + 8 * g->own_slice, joined = wide(g) ? 4 * P : 2 * G + 6 * P;
-    bool foreach = steps_at_once(g);
-    double update = foreach ? 8 * P : 4 * P;
+    double P = share(g), width = bucket_width(g), master = master_width(g), own = wide(g) ? 4 * P : width * g->own;
+    double norm = own + 8 * g->own_slice, joined = wide(g) ? 4 * P : own + (width + (casts(g) ? master : 0)) * P, update = (steps_at_once(g) ? 2 : 1) * master * P;
     if (offloads(g)) return;
     if (norm >= joined && norm >= update) {
         own_gradients(g, 1, l);
@@ -172,8 +175,9 @@ static void zero_step(const vram_sharding *g, list *l)
     if (joined > update && !wide(g)) {
         own_gradients(g, 1, l);
         vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_FLAT_GRADIENTS, 1, P, g->trained_width);
-    } else if (foreach) vram_sharding_add(l, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STEP_TEMPORARY, 1, P, 4);
-    vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_FLAT_GRADIENTS, 1, P, 4);
+        if (!casts(g)) return;
+    } else if (steps_at_once(g)) vram_sharding_add(l, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STEP_TEMPORARY, 1, P, master);
+    vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_FLAT_GRADIENTS, 1, P, master);
 }
 
 /* A bucket that holds parts of several ranks' shares is joined into a copy to be summed (allreduce_bucket: flatten). */
@@ -272,12 +276,11 @@ static void zero3_rest(const vram_sharding *g, list *l)
 
 static void zero3_step(const vram_sharding *g, list *l)
 {
-    double S = vram_min(g->sub_group, share(g));
-    bool foreach = steps_at_once(g);
+    double S = vram_min(g->sub_group, share(g)), master = master_width(g);
     if (offloads(g)) return;
-    vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_FLAT_GRADIENTS, 1, S, 4);
-    if (foreach) vram_sharding_add(l, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STEP_TEMPORARY, 1, S, 4);
-    else if (!wide(g)) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_FLAT_GRADIENTS, 1, S, g->trained_width);
+    vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_FLAT_GRADIENTS, 1, S, master);
+    if (steps_at_once(g)) vram_sharding_add(l, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STEP_TEMPORARY, 1, S, master);
+    else if (!wide(g) && casts(g)) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_FLAT_GRADIENTS, 1, S, g->trained_width);
 }
 
 /* Elements gathered while a place runs: fetched ahead up to max_live; in backward what is still to be used */
