@@ -81,8 +81,10 @@ static void play(player *y, int from, int to)
             if (y->stands) continue;
             keep_gradient(y, y->at[e], y->bytes[e]);
             y->at[e] = NONE;
-        } else if (e >= 0) y->at[e] = take(y, y->bytes[e]);
-        else {
+        } else if (e >= 0) {
+            if (i + 1 < to && y->event[i + 1] == ~e && y->bytes[e] > VRAM_SMALL && vram_segments_pass(y->p, y->bytes[e])) i++;
+            else y->at[e] = take(y, y->bytes[e]);
+        } else {
             give(y, y->at[~e], y->bytes[~e]);
             y->at[~e] = NONE;
         }

@@ -28,6 +28,7 @@ static short node_of(vram_segments *p, double bytes, double place, int stream)
     b->place = place;
     b->before = b->behind = NONE;
     b->stream = (unsigned char)stream;
+    b->near = 0;
     b->free = false;
     return n;
 }
@@ -43,16 +44,13 @@ static void drop_node(vram_segments *p, short n)
 
 static double key_of(const vram_block *b) { return b->stream * STREAM + b->bytes; }
 
-/* First of the sizes with this key or more: there are some ten of them */
-static int size_place(const vram_segments *p, double key)
+/* First of the sizes with this key or more: there are some ten of them, and it is not far from where it was. */
+static int size_place(const vram_segments *p, double key, int near)
 {
-    int low = 0, high = p->sizes;
-    while (low < high) {
-        int middle = (low + high) / 2;
-        if (p->size[middle].key < key) low = middle + 1;
-        else high = middle;
-    }
-    return low;
+    int at = near < p->sizes ? near : p->sizes;
+    while (at < p->sizes && p->size[at].key < key) at++;
+    while (at > 0 && p->size[at - 1].key >= key) at--;
+    return at;
 }
 
 static bool is_whole(const vram_block *b) { return b->before == NONE && b->behind == NONE; }
@@ -91,7 +89,7 @@ static void free_add(vram_segments *p, short n, int hole)
     double key = key_of(b);
     int at = hole;
     if (hole == NONE) {
-        at = size_place(p, key);
+        at = size_place(p, key, b->near);
         if (at == p->sizes || p->size[at].key != key) {
             if (p->sizes == VRAM_SEGMENTS_SIZES) { p->full = true; return; }
             hole = p->sizes++;
@@ -105,6 +103,7 @@ static void free_add(vram_segments *p, short n, int hole)
         else if (at + 1 < p->sizes && p->size[at + 1].key == key) at++;
     }
     if (at == hole) p->size[at] = (vram_block_size){key, NONE, NONE};
+    b->near = (short)at;
     insert(p, &p->size[at], n);
     if (at != hole && hole != NONE) drop_size(p, hole);
     b->free = true;
@@ -135,7 +134,7 @@ static void free_remove(vram_segments *p, short n, int *hole)
         p->block[b->next].last = b->last;
         p->block[b->last].next = b->next;
     } else {
-        int at = size_place(p, key_of(b));
+        int at = size_place(p, key_of(b), b->near);
         if (b->last == NONE) {
             if (b->next == NONE && *hole != NONE) { /* one is enough */
                 fill(p, *hole);
@@ -186,14 +185,14 @@ static short segment(vram_segments *p, double bytes, int stream)
 
 short vram_segments_take(vram_segments *p, double bytes, int stream)
 {
-    int at = size_place(p, stream * STREAM + bytes);
-    int hole = NONE;
+    int at = size_place(p, stream * STREAM + bytes, p->near), hole = NONE;
     short n;
     if (at < p->sizes && p->size[at].key < (stream + 1) * STREAM) n = pop(p, at, &hole);
     else n = segment(p, bytes, stream);
     if (n == NONE) return NONE;
     vram_block *b = &p->block[n];
     b->holders = 1;
+    b->near = p->near = (short)at;
     if (b->bytes - bytes <= MIB) fill(p, hole);
     else {
         short rest = node_of(p, b->bytes - bytes, b->place + bytes, stream);
@@ -207,6 +206,13 @@ short vram_segments_take(vram_segments *p, double bytes, int stream)
     }
     note_most(p);
     return n;
+}
+
+/* True when a free block holds it, and whichever does makes no new record of what is in use. */
+bool vram_segments_pass(const vram_segments *p, double bytes)
+{
+    if (p->sizes == 0 || p->size[p->sizes - 1].key < bytes) return false;
+    return p->reserved + p->small_reserved - p->whole + p->size[p->sizes - 1].key <= p->most_used;
 }
 
 /* Two neighbours are one */

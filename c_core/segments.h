@@ -16,6 +16,7 @@ typedef struct {
     double bytes, place;       /* place: segments in the order in which they were made, then within one */
     short before, behind;      /* neighbours in its segment */
     short next, last;          /* among the free ones of its size, by place; of those in use: the caller's */
+    short near;                /* where its size was among the sizes; they move little */
     unsigned char stream, holders;
     bool free;
 } vram_block;
@@ -31,7 +32,7 @@ typedef struct {
     double asked;              /* more than the limit, with all given back that could be; 0: never */
     bool full;                 /* more blocks than there is room for: not to be read */
     int blocks, sizes;
-    short spare;
+    short spare, near;
     vram_block_size size[VRAM_SEGMENTS_SIZES]; /* in order of their keys */
     vram_block block[VRAM_SEGMENTS_BLOCKS];
 } vram_segments;
@@ -39,6 +40,7 @@ typedef struct {
 void vram_segments_clear(vram_segments *p, double limit);
 short vram_segments_take(vram_segments *p, double bytes, int stream); /* bytes: a multiple of 512, more than VRAM_SMALL */
 void vram_segments_give(vram_segments *p, short block);
+bool vram_segments_pass(const vram_segments *p, double bytes);        /* a tensor that comes and goes at once leaves all as it was; stream 0, and there are no others */
 void vram_segments_keep(vram_segments *p, double bytes, int stream);  /* takes for good: nothing has to be remembered */
 void vram_segments_small(vram_segments *p, double bytes);             /* a small tensor more, or (negative) less */
 
