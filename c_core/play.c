@@ -4,6 +4,7 @@
  * then the optimizer makes its states (the first time) and its temporaries, parameter by parameter, and gradients go. What the first step leaves behind is
  * what the second finds: states lie in the gaps between activations, so that activations need new segments. */
 #include "play.h"
+#include "sharding.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -31,16 +32,23 @@ typedef struct {
     int from[VRAM_MAX_LAYERS + 2]; /* where a piece's kept tensors begin */
     kept kept[KEPT];
     short gradient[GRADIENTS];
+    const vram_sharding *sharding; /* FSDP 2; NULL: no engine */
+    short buffer, scatter;     /* of the last all-gather, until it is copied out; of the last reduce-scatter, until the next */
+    double scatter_bytes;
+    int gathered[VRAM_MAX_LAYERS + 1]; /* parameters of a layer, of the root behind them: chains of blocks .. */
+    double small_gathered[VRAM_MAX_LAYERS + 1]; /* .. and small ones */
 } player;
 
 /* ----------------------------------------------------------------------------------------------------------- one tensor -- */
 
-static short take(player *y, double bytes)
+static short take_in(player *y, double bytes, int stream)
 {
-    if (bytes > VRAM_SMALL) return vram_segments_take(y->p, bytes, 0);
+    if (bytes > VRAM_SMALL) return vram_segments_take(y->p, bytes, stream);
     vram_segments_small(y->p, bytes);
     return SMALL;
 }
+
+static short take(player *y, double bytes) { return take_in(y, bytes, 0); }
 
 static void give(player *y, short block, double bytes)
 {
@@ -164,6 +172,123 @@ static void backward(player *y, const vram_recorded *r)
     }
 }
 
+/* ---------------------------------------------------------------------------------------------------------------- FSDP 2 --
+ * A unit's shards go through one buffer of a stream of their own; each parameter is copied out of it to the step's stream. The input of a reduce-scatter is of
+ * the step's stream and stays until the next, its output, the shards of the gradients, of a third stream.
+ * Source: torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, _fsdp_collectives.py */
+enum { GATHER_STREAM = 1, SCATTER_STREAM = 2 };
+
+static double up(double bytes) { return vram_round_up(bytes, 512); }
+
+static const vram_sharding_unit *unit_of(const player *y, int place) { return place == y->steps->layers ? &y->sharding->root : vram_sharding_layer(y->sharding, place); }
+
+static void gather_buffer(player *y, int place)
+{
+    const vram_sharding *g = y->sharding;
+    const vram_sharding_unit *u = unit_of(y, place);
+    double casts = g->shard_width != g->width ? up(u->shard * g->width) : 0;
+    short before = y->buffer, cast = casts > 0 ? take_in(y, casts, GATHER_STREAM) : (short)NONE;
+    y->buffer = take_in(y, up(u->bytes), GATHER_STREAM);
+    give(y, cast, casts);
+    give(y, before, 0);
+}
+
+typedef struct { player *y; int place; } destination;
+
+static void gather_one(void *context, const vram_sharding_tensor *t)
+{
+    destination *d = context;
+    double bytes = up(vram_sharding_round(t->rows, d->y->sharding->ranks) * t->columns * t->width);
+    for (double i = 0; i < t->count; i++) {
+        short block = take(d->y, bytes);
+        if (block == SMALL) d->y->small_gathered[d->place] += bytes;
+        if (block < 0) continue;
+        d->y->p->block[block].next = (short)d->y->gathered[d->place];
+        d->y->gathered[d->place] = block;
+    }
+}
+
+static void gather(player *y, int place)
+{
+    destination d = {y, place};
+    if (y->sharding == NULL || y->gathered[place] != NONE || y->small_gathered[place] > 0) return;
+    vram_sharding_each(y->sharding, place == y->steps->layers ? -1 : y->s->model.layer_kind[place], gather_one, &d);
+}
+
+static void reshard(player *y, int place)
+{
+    if (y->sharding == NULL) return;
+    for (short next; y->gathered[place] != NONE; y->gathered[place] = next) {
+        next = y->p->block[y->gathered[place]].next;
+        give(y, (short)y->gathered[place], 0);
+    }
+    vram_segments_small(y->p, -y->small_gathered[place]);
+    y->small_gathered[place] = 0;
+}
+
+static bool keeps(const player *y) { return y->s->parallel.zero < 3; }
+
+static void before_forward(player *y, int place)
+{
+    if (y->sharding == NULL) return;
+    gather_buffer(y, place);
+    gather(y, place);
+}
+
+static void drop_buffer(player *y)
+{
+    give(y, y->buffer, 0);
+    y->buffer = NONE;
+}
+
+/* The next one's buffer is on its way as soon as this one's has been copied out. */
+static void before_backward(player *y, int place, int next)
+{
+    if (y->sharding == NULL || keeps(y)) return;
+    if (y->buffer == NONE) gather_buffer(y, place);
+    gather(y, place);
+    drop_buffer(y);
+    if (next >= 0) gather_buffer(y, next);
+}
+
+static void give_gradients(player *y, int from)
+{
+    while (y->gradients > from) give(y, y->gradient[--y->gradients], 0);
+    y->p->full |= y->full;
+}
+
+/* Gradients of a unit since `from`, `small` of them small ones */
+static void reduce(player *y, int place, int from, double small)
+{
+    if (y->sharding == NULL) return;
+    const vram_sharding_unit *u = unit_of(y, place);
+    double output = up(u->trained_shard * y->sharding->gradient_width);
+    reshard(y, place);
+    give(y, y->scatter, y->scatter_bytes);
+    y->scatter_bytes = up(u->trained * y->sharding->gradient_width);
+    y->scatter = take(y, y->scatter_bytes);
+    give_gradients(y, from);
+    vram_segments_small(y->p, small - y->small_gradients);
+    y->small_gradients = small;
+    keep_gradient(y, take_in(y, output, SCATTER_STREAM), output);
+}
+
+/* The root's gradients are those that are no shards. */
+static void reduce_root(player *y, int from)
+{
+    int shards = from;
+    if (y->sharding == NULL) return;
+    for (int i = from; i < y->gradients; i++) {
+        short block = y->gradient[i];
+        if (y->p->block[block].stream != SCATTER_STREAM) continue;
+        y->gradient[i] = y->gradient[shards];
+        y->gradient[shards++] = block;
+    }
+    reduce(y, y->steps->layers, shards, y->small_gradients);
+    give(y, y->scatter, y->scatter_bytes);
+    y->scatter = NONE;
+}
+
 /* ------------------------------------------------------------------------------------------------------- one micro-batch -- */
 
 static const vram_recorded *layer(const player *y, int i) { return &y->steps->piece[y->steps->layer[i]]; }
@@ -208,6 +333,7 @@ static void micro_batch(player *y)
     int top;
     take_shared(y, &ids, shared(y, VRAM_WHAT_INPUT_IDS, &copies));
     y->kepts = 0;
+    before_forward(y, steps->layers);
     forward(y, embedding, false);
     short words = steps->named ? y->carried : NONE;
     double words_bytes = y->carried_bytes;
@@ -218,8 +344,10 @@ static void micro_batch(player *y)
     bytes = shared(y, VRAM_WHAT_ROTARY_TABLES, &copies);
     for (double i = 0; i < copies; i++) take_shared(y, &tables, bytes);
     for (int i = 0; i < steps->layers; i++) {
+        before_forward(y, i);
         forward(y, layer(y, i), true);
         push_kept(y, layer(y, i), i);
+        if (!keeps(y)) reshard(y, i);
     }
     give(y, words, words_bytes);
     if (!steps->mask_kept) {
@@ -232,11 +360,20 @@ static void micro_batch(player *y)
     forget(y, embedding, steps->layers, top);
     play(y, head->event[VRAM_PART_FORGET], head->event[VRAM_PART_BACKWARD]);
     y->carried = NONE;
+    if (y->sharding != NULL) drop_buffer(y);
+    if (!keeps(y)) reshard(y, steps->layers);
+    before_backward(y, steps->layers, steps->layers - 1);
+    int shards = y->gradients;
     backward(y, head);
+    double small = y->small_gradients;
     for (int i = steps->layers - 1; i >= 0; i--) {
+        int from = y->gradients;
         begin(y, layer(y, i));
         pop_kept(y, i);
+        before_backward(y, i, i - 1);
         backward(y, layer(y, i));
+        reduce(y, i, from, small);
+        small = y->small_gradients;
     }
     give_shared(y, &masks);
     give_shared(y, &tables);
@@ -246,6 +383,7 @@ static void micro_batch(player *y)
     give(y, y->carried, y->carried_bytes);
     if (y->tied != NONE) keep_gradient(y, y->tied, y->tied_bytes);
     y->tied = y->carried = NONE;
+    reduce_root(y, shards);
     for (short next; y->late != NONE; y->late = next) {
         next = y->p->block[y->late].next;
         give(y, (short)y->late, 0);
@@ -259,14 +397,13 @@ static void micro_batch(player *y)
 
 typedef enum { LOAD, STATES, TEMPORARIES } visit;
 
-static double up(double bytes) { return vram_round_up(bytes, 512); }
-
 static bool is_full(const player *y) { return y->s->training.method == VRAM_METHOD_FULL; }
 
 static double trained_width(const player *y)
 {
     int precision = y->s->training.precision;
     if (!is_full(y)) return vram_format_bytes(y->s->lora.dtype);
+    if (y->sharding != NULL) return y->sharding->shard_width;
     return precision == VRAM_PRECISION_FP32 || precision == VRAM_PRECISION_AMP ? 4 : 2;
 }
 
@@ -336,6 +473,7 @@ static bool each_turn(const player *y)
 static void stored(player *y, const vram_tensor *t, double n)
 {
     const vram_format_row *f = vram_format_get(y->s->weights);
+    if (y->sharding != NULL) n = vram_ceil_div(n, y->sharding->ranks);
     if (is_full(y)) vram_segments_keep(y->p, up(n * trained_width(y)), 0);
     else if (f->scheme == VRAM_SCHEME_NONE) vram_segments_keep(y->p, up(n * f->block_bytes / f->block), 0);
     else if (t->linear && t->columns > 1 && t->part != VRAM_PART_HEAD) vram_segments_keep(y->p, up(n * f->block_bytes / f->block), 0);
@@ -344,6 +482,7 @@ static void stored(player *y, const vram_tensor *t, double n)
 
 static void trained(player *y, visit what, double rows, double columns, double copies)
 {
+    if (y->sharding != NULL) rows = vram_ceil_div(rows, y->sharding->ranks);
     double bytes = up(rows * columns * copies * trained_width(y));
     if (what == LOAD) vram_segments_keep(y->p, bytes, 0);
     else if (what == STATES) states(y, rows, columns, copies);
@@ -381,12 +520,6 @@ static void visit_all(player *y, visit what)
         if (m->tensor[t].kind < 0 && m->tensor[t].part != VRAM_PART_EMBEDDING) visit_tensor(y, what, &m->tensor[t]);
 }
 
-static void give_gradients(player *y, int from)
-{
-    while (y->gradients > from) give(y, y->gradient[--y->gradients], 0);
-    y->p->full |= y->full;
-}
-
 static void optimizer_step(player *y, bool first)
 {
     int mine = y->gradients;
@@ -406,18 +539,25 @@ static void optimizer_step(player *y, bool first)
 static bool playable(const vram_scenario *s, const vram_steps *steps)
 {
     int optimizer = s->training.optimizer;
-    bool plain = s->parallel.engine == VRAM_PARALLEL_ENGINE_PLAIN && vram_gpus_of_degrees(s) <= 1 && s->parallel.offload == VRAM_OFFLOAD_NONE;
+    bool plain = s->parallel.engine == VRAM_PARALLEL_ENGINE_PLAIN && vram_gpus_of_degrees(s) <= 1, alone = vram_gpus_of_degrees(s) <= (double)s->parallel.data;
+    bool shards = s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2 && alone && s->parallel.data > 1 && s->training.gradient_accumulation == 1;
     bool known = optimizer != VRAM_OPTIMIZER_MUON && optimizer != VRAM_OPTIMIZER_GALORE && optimizer != VRAM_OPTIMIZER_LOMO && !vram_steps_in_backward(s);
-    if (s->training.method == VRAM_METHOD_FULL) known &= s->training.precision != VRAM_PRECISION_MIXED;
+    if (s->training.method == VRAM_METHOD_FULL) known &= shards || s->training.precision != VRAM_PRECISION_MIXED;
+    else if (shards) known &= vram_format_get(s->weights)->scheme == VRAM_SCHEME_NONE;
     for (int i = 0; i < steps->pieces && i < VRAM_STEPS_PIECES; i++) known &= steps->piece[i].tensors <= TENSORS;
-    return s->task == VRAM_TASK_TRAINING && plain && known && !steps->full && s->model.params_override <= 0;
+    return s->task == VRAM_TASK_TRAINING && (plain || shards) && s->parallel.offload == VRAM_OFFLOAD_NONE && known && !steps->full && s->model.params_override <= 0;
 }
 
 bool vram_play(const vram_scenario *s, const vram_report *report, const vram_steps *steps, double limit, vram_segments *segments)
 {
     player y;
+    vram_sharding sharding;
     if (!playable(s, steps)) return false;
     memset(&y, 0, offsetof(player, from));
+    memset(y.gathered, -1, sizeof y.gathered[0] * ((size_t)steps->layers + 1));
+    memset(y.small_gathered, 0, sizeof y.small_gathered[0] * ((size_t)steps->layers + 1));
+    y.sharding = vram_sharding_of(s, &s->model, &sharding) ? &sharding : NULL;
+    y.buffer = y.scatter = NONE;
     y.s = s;
     y.report = report;
     y.steps = steps;

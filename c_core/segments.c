@@ -211,8 +211,10 @@ short vram_segments_take(vram_segments *p, double bytes, int stream)
 /* True when a free block holds it, and whichever does makes no new record of what is in use. */
 bool vram_segments_pass(const vram_segments *p, double bytes)
 {
-    if (p->sizes == 0 || p->size[p->sizes - 1].key < bytes) return false;
-    return p->reserved + p->small_reserved - p->whole + p->size[p->sizes - 1].key <= p->most_used;
+    int last = p->sizes - 1;
+    while (last >= 0 && p->size[last].key >= STREAM) last--;
+    if (last < 0 || p->size[last].key < bytes) return false;
+    return p->reserved + p->small_reserved - p->whole + p->size[last].key <= p->most_used;
 }
 
 /* Two neighbours are one */

@@ -40,7 +40,7 @@ typedef struct {
 void vram_segments_clear(vram_segments *p, double limit);
 short vram_segments_take(vram_segments *p, double bytes, int stream); /* bytes: a multiple of 512, more than VRAM_SMALL */
 void vram_segments_give(vram_segments *p, short block);
-bool vram_segments_pass(const vram_segments *p, double bytes);        /* a tensor that comes and goes at once leaves all as it was; stream 0, and there are no others */
+bool vram_segments_pass(const vram_segments *p, double bytes);        /* a tensor that comes and goes at once leaves all as it was; of stream 0 */
 void vram_segments_keep(vram_segments *p, double bytes, int stream);  /* takes for good: nothing has to be remembered */
 void vram_segments_small(vram_segments *p, double bytes);             /* a small tensor more, or (negative) less */
 
