@@ -276,6 +276,15 @@ static void idle_entry(vram_report *report, vram_what what, vram_certainty how, 
     if (bytes > 0) vram_times(vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_FRAGMENTATION, what, how, VRAM_SOURCE_PYTORCH_ALLOCATOR, report->phases), VRAM_SYMBOL_BYTES, bytes);
 }
 
+/* What has to find room, at least: the segments that a tensor is in. Where the card has that, but not all that PyTorch would reserve, whole segments go back when
+ * it is full: the same steps once more on such a card say whether that is enough. */
+static double needed(const vram_scenario *s, const vram_steps *steps, const vram_report *report, vram_segments *segments)
+{
+    double used = segments->most_used, most = segments->most, room = s->gpu.usable_bytes;
+    if (most <= room || used > room || !vram_play(s, report, steps, room, segments)) return used;
+    return vram_max(used, vram_min(segments->asked, most));
+}
+
 /* The whole step, tensor by tensor */
 static bool played(const vram_scenario *s, const vram_steps *steps, const vram_report *report, idle_bytes *bytes)
 {
@@ -283,8 +292,9 @@ static bool played(const vram_scenario *s, const vram_steps *steps, const vram_r
     double peak = 0;
     if (steps == NULL || !vram_play(s, report, steps, 0, &segments)) return false;
     for (int ph = 0; ph < VRAM_PHASE_COUNT; ph++) peak = vram_max(peak, vram_bytes_alive(report, (vram_phase)ph, ~VRAM_BIT(VRAM_COMPONENT_CONTEXT)));
-    bytes->holes = vram_max(0, segments.most_used - peak);
-    bytes->whole = vram_max(0, segments.most - peak) - bytes->holes;
+    double all = segments.most, need = needed(s, steps, report, &segments);
+    bytes->holes = vram_max(0, need - peak);
+    bytes->whole = vram_max(0, all - peak) - bytes->holes;
     return true;
 }
 
