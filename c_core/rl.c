@@ -257,6 +257,16 @@ static void train_alone(const vram_scenario *s, vram_report *report)
     vram_train_when(s, &s->model, VRAM_ROLE_ACTOR, (dpo ? 2 : 1) * (double)s->training.micro_batch, tokens_of(s), dpo ? 4 : 3, when, NULL, report);
 }
 
+/* PPO's statistics make probabilities of all words; those of the micro-batch before are bound until the next ones come (ppo_trainer.py, prob_dist). */
+static void last_probabilities(const vram_scenario *s, vram_report *report)
+{
+    unsigned pass = VRAM_BIT(VRAM_PHASE_FORWARD) | VRAM_BIT(VRAM_PHASE_LOSS) | VRAM_BIT(VRAM_PHASE_BACKWARD);
+    if (s->training.gradient_accumulation < 2) return;
+    vram_entry *e = vram_add(report, VRAM_ROLE_ACTOR, VRAM_COMPONENT_LOGITS, VRAM_WHAT_LOG_PROBABILITIES, VRAM_EXACT, VRAM_SOURCE_TRL, pass);
+    vram_times(vram_times(e, VRAM_SYMBOL_MICRO_BATCH, (double)s->training.micro_batch), VRAM_SYMBOL_SEQUENCE, (double)s->rl.response);
+    vram_times(vram_times(e, VRAM_SYMBOL_VOCABULARY, (double)s->model.vocab), VRAM_SYMBOL_BYTES_PER_ELEMENT, s->training.autocast ? 4 : sampling_bytes(s));
+}
+
 /* The critic's pass is first forward and last backward. Of the two orders of fullness in each phase the fuller one is entered. */
 static void train_together(const vram_scenario *s, const vram_model *critic, vram_report *report)
 {
@@ -271,6 +281,7 @@ static void train_together(const vram_scenario *s, const vram_model *critic, vra
     if (late) actor[2].alive = VRAM_ALIVE_DONE;
     vram_train_when(s, &s->model, VRAM_ROLE_ACTOR, sequences, tokens, 3, actor, NULL, report);
     vram_train_when(s, critic, VRAM_ROLE_CRITIC, sequences, tokens, 3, other, NULL, report);
+    last_probabilities(s, report);
 }
 
 void vram_rl(const vram_scenario *s, vram_report *report)
