@@ -24,7 +24,8 @@ bool vram_is_fsdp(const vram_scenario *s) { return s->parallel.engine == VRAM_PA
 double vram_data_ranks(const vram_scenario *s) { return (double)s->parallel.data * (double)s->parallel.context; }
 int64_t vram_zero_of(const vram_scenario *s)
 {
-    if (s->parallel.engine == VRAM_PARALLEL_ENGINE_DDP || (s->parallel.engine != VRAM_PARALLEL_ENGINE_DEEPSPEED && vram_data_ranks(s) <= 1)) return 0;
+    bool alone = vram_data_ranks(s) <= 1 && s->parallel.engine != VRAM_PARALLEL_ENGINE_DEEPSPEED && s->parallel.engine != VRAM_PARALLEL_ENGINE_FSDP2; /* these two do all the same */
+    if (s->parallel.engine == VRAM_PARALLEL_ENGINE_DDP || alone) return 0;
     return vram_is_fsdp(s) && s->parallel.zero < 2 ? 2 : s->parallel.zero;
 }
 

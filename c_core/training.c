@@ -424,7 +424,7 @@ static void weights(trainer *r)
 bool vram_steps_in_backward(const vram_scenario *s)
 {
     bool reduces = s->parallel.engine != VRAM_PARALLEL_ENGINE_PLAIN, accumulates = s->training.gradient_accumulation > 1;
-    return s->training.method == VRAM_METHOD_FULL && !reduces && !accumulates && !vram_is_megatron(s, &s->model) && (s->training.optimizer_in_backward == 1 || s->training.optimizer == VRAM_OPTIMIZER_LOMO);
+    return s->training.method == VRAM_METHOD_FULL && s->parallel.offload == VRAM_OFFLOAD_NONE && !reduces && !accumulates && !vram_is_megatron(s, &s->model) && (s->training.optimizer_in_backward == 1 || s->training.optimizer == VRAM_OPTIMIZER_LOMO);
 }
 
 /* Gradients that stand: accumulated over micro-batches, fp32 beside 16-bit weights, or in Megatron's buffer (core/distributed/param_and_grad_buffer.py). */

@@ -32,19 +32,27 @@ static const struct { const char *path, *where; } unread[] = {
     {"training.clip", "task=rl"},
     {"training.kernels", "~megatron=true"},
     {"parallel.zero", "parallel.engine=ddp"},
-    {"parallel.zero", "~shares=false;parallel.engine!=deepspeed"},
+    {"parallel.zero", "~shares=false;parallel.engine!=deepspeed|fsdp2"},
+    {"parallel.zero", "parallel.engine=plain;parallel.offload=optimizer+weights"},
+    {"parallel.zero", "parallel.engine=fsdp2;parallel.pipeline!=1"}, /* a stage keeps its parameters gathered */
     {"parallel.sequence", "parallel.tensor=1"},
     {"parallel.virtual_pipeline", "parallel.pipeline=1"},
+    {"parallel.virtual_pipeline", "training.gradient_accumulation=1"}, /* one micro-batch is in flight */
     {"parallel.expert_tensor", "~experts=false"},
     {"parallel.bucket_mib", "parallel.engine=ddp"}, /* it cuts one copy of all gradients into other pieces */
     {"parallel.bucket_elements", "parallel.engine!=deepspeed"},
     {"parallel.overlap", "parallel.engine!=deepspeed"},
     {"parallel.overlap", "parallel.zero=3"},
     {"parallel.prefetch", "parallel.engine!=fsdp1"},
+    {"parallel.prefetch", "~shares=false"},
     {"parallel.prefetch_elements", "parallel.zero!=3"},
+    {"parallel.prefetch_elements", "~shares=false"},
     {"parallel.persistence_elements", "parallel.zero!=3"},
+    {"parallel.persistence_elements", "~shares=false"},
     {"parallel.max_live_elements", "parallel.zero!=3"},
+    {"parallel.max_live_elements", "~shares=false"},
     {"parallel.subgroup_elements", "parallel.zero!=3"},
+    {"parallel.subgroup_elements", "parallel.offload!=none"},
 };
 
 /* ------------------------------------------------------------------------------------------------------------- facts -- */

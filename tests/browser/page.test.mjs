@@ -70,7 +70,10 @@ const harvest = page => page.evaluate(() => {
 
 const sums = entries => {
   const out = {}
-  for (const e of entries) out[`${e.role}/${e.component}`] = (out[`${e.role}/${e.component}`] ?? 0) + e.bytes
+  for (const e of entries) {
+    const key = `${e.role}/${e.what === 'allocator_cache' ? 'given_back' : e.component}` // what is given back has a row of its own
+    out[key] = (out[key] ?? 0) + e.bytes
+  }
   return out
 }
 
@@ -179,6 +182,29 @@ for (const [place, url, allowed] of places) {
     sameAsReport(await harvest(page), report)
     const again = await page.evaluate(() => location.hash)
     assert.equal(again, hash)
+  })
+
+  await on('an address carries what differs from its preset and matters; what cannot be used leaves the preset\'s own value', async page => {
+    const hash = () => page.evaluate(() => location.hash)
+    const task = name => page.evaluate(n => document.querySelector(`.task input[value="${n}"]`).click(), name)
+    await open(page, url, '#v=1&p=training&training.micro_batch=3&lang=en')
+    await task('inference')
+    assert.equal(await hash(), '#v=1&p=training&task=inference&lang=en') // what only training reads is not said ..
+    assert.equal(await page.$$eval('#notes-block li', all => all.filter(n => /not read/.test(n.textContent)).length), 0)
+    await task('training')
+    assert.equal(await hash(), '#v=1&p=training&training.micro_batch=3&lang=en') // .. but not forgotten
+    const peak = async () => (await harvest(page)).peak
+    await open(page, url, '#v=1&p=training&lang=en')
+    const whole = await peak()
+    for (const bad of ['model.hidden_size=-3', 'model=nobody', 'training.micro_batch=0', 'gpu=abacus', 'training.optimizer=magic']) {
+      await open(page, url, `#v=1&p=training&${bad}&lang=en`)
+      assert.equal(await peak(), whole, bad)
+      assert.ok((await text(page, '#notice')).length > 10, bad)
+    }
+    for (const version of ['0', 'abc', '-1', '1.5', '']) {
+      await open(page, url, `#v=${version}&p=weights&lang=en`)
+      assert.match(await text(page, '#notice'), /version/, version)
+    }
   })
 
   await on('going back undoes, going forward does again', async page => {
@@ -513,6 +539,13 @@ for (const [place, url, allowed] of places) {
       assert.ok((await text(page, '#sentence')).includes(gb(cache)), lang)
       assert.match(await text(page, '#sentence'), /PyTorch/)
     }
+    // the bar and the table have the cache apart, last, and the table the sum without it
+    const rows = await page.$$eval('.ledger .row', all => all.map(n => [n.dataset.key, Number(n.querySelector('.col-bytes').dataset.bytes)]))
+    assert.deepEqual(rows.at(-1), ['model/given_back', cache])
+    const sums = await page.$$eval('.total-bytes, .must-bytes', all => all.map(n => Number(n.dataset.bytes)))
+    assert.deepEqual(sums, [peak.bytes, peak.bytes - cache])
+    assert.equal(rows.reduce((sum, [, n]) => sum + n, 0), peak.bytes)
+    assert.equal(await page.$eval('.card-fill button:last-child', n => n.dataset.key), 'model/given_back')
     // one that does not fit: each way starts from the number shown
     await open(page, url, '#v=1&p=one-a100&lang=en&unit=GB&view=claim')
     await page.waitForSelector('.claim-set')
@@ -551,6 +584,27 @@ for (const [place, url, allowed] of places) {
     assert.notEqual(await text(page, '#sentence'), '')
   })
 
+  await on('practice: an unfinished quiz waits, with what was typed, and its own link leads back', async page => {
+    await open(page, url, '#v=1&view=quiz&chapter=3&seed=left42&lang=en')
+    await page.type('.quiz-input', '14 GB')
+    await page.keyboard.press('Enter')
+    await page.keyboard.press('Enter')
+    await page.type('.quiz-input', '28')
+    const question = await text(page, '.quiz-question')
+    await page.click('.views a')
+    await page.waitForFunction(() => !document.documentElement.dataset.view)
+    await page.click('.views a[data-view="quiz"]')
+    await page.waitForFunction(() => document.documentElement.dataset.view === 'quiz')
+    assert.match(await page.evaluate(() => location.hash), /chapter=3&seed=left42/)
+    assert.match(await text(page, '.quiz-place'), /Question 2 of 10/)
+    assert.deepEqual([await text(page, '.quiz-question'), await page.$eval('.quiz-input', i => i.value)], [question, '28'])
+    await turn(page, '#v=1&view=quiz&chapter=5&seed=other1&lang=en') // another one begins at its beginning
+    assert.match(await text(page, '.quiz-place'), /Question 1 of 10/)
+    assert.equal(await page.$eval('.quiz-input', i => i.value), '')
+    await turn(page, '#v=1&view=quiz&chapter=3&seed=left42&lang=en')
+    assert.match(await text(page, '.quiz-place'), /Question 2 of 10/)
+  })
+
   await on('practice: of several models the working has a line for each, whose numbers make the answer', async page => {
     await open(page, url, '#v=1&view=quiz&chapter=5&seed=abc&lang=en')
     let told = 0
@@ -574,19 +628,24 @@ for (const [place, url, allowed] of places) {
   })
 
   await on('chapters: the path from the first to the last; every number in the sentences filled in; the homework shows the program\'s numbers', async page => {
-    const homework = { load: { model: 'qwen2.5-0.5b', engine: 'transformers', context: 1024, prompt: 512, gpu: 'rtx-4090' } }
-    homework.infer = homework.load
-    for (const [id, size] of [['train', 1], ['batch', 2]]) homework[id] = { task: 'training', model: 'qwen2.5-0.5b', gpu: 'rtx-4090', training: { precision: 'bf16', attention: 'sdpa', sequence_length: 1024, micro_batch: size } }
-    const logs = batch(Object.values(homework)).map(l => JSON.parse(l).log)
+    const one = { model: 'qwen2.5-0.5b', engine: 'transformers', context: 1024, prompt: 512, gpu: 'rtx-4090' }
+    const logs = batch([one, one, { ...one, batch: 4 }]).map(l => JSON.parse(l).log)
+    const seen = new Set() // no two chapters have the same homework
     for (const lang of ['zh', 'en']) {
       await open(page, url, `#v=1&p=weights&lang=${lang}`)
       for (let chapter = 1; chapter <= 7; chapter++) {
         const guide = await page.$$eval('#question, .guide', nodes => nodes.map(n => n.textContent).join(' '))
         assert.doesNotMatch(guide, /[{}]|NaN|undefined/)
         assert.equal(await page.$$eval('.guide-say li', n => n.length), 3)
+        await page.$$eval('#chapter details', n => n.forEach(d => { d.open = true }))
+        await page.waitForSelector('.homework > li')
+        const work = await page.$$eval('.homework > li', rows => rows.map(r => r.textContent))
+        assert.ok(work.length >= 2 && !/[{}]|NaN|undefined/.test(await page.$$eval('.homework > li > p', n => n.map(p => p.textContent).join(' '))), `chapter ${chapter}`)
+        seen.add(`${lang}${work.join()}`)
         if (chapter < 7) await Promise.all([page.waitForFunction(c => document.querySelector('.chapter-link[aria-current]')?.firstChild.textContent === String(c), {}, chapter + 1), page.click('.guide-next')])
       }
     }
+    assert.equal(seen.size, 14)
     // the path ends, here at the last chapter, with the claim that it began with
     assert.match(await page.$eval('.guide-next', a => a.getAttribute('href')), /p=one-a100.*view=claim/)
     await turn(page, '#v=1&lang=en&p=one-a100')

@@ -1,10 +1,9 @@
 // The sentence: how much, when, on which card, and what to do. One or two short clauses, made of words for ids.
 import { el, prose } from './dom.js';
 import { rich, ui, word } from './i18n.js';
-import { cardOf, contextAtPeak, givenBack } from './reading.js';
+import { SEEN, cardOf, contextAtPeak, givenBack } from './reading.js';
 import { bytes, bytesFull, count } from './units.js';
 
-const CACHE_SAID = 0.004; // of the peak: a smaller cache changes no figure of the sentence
 
 // -> {id, vars} of the sentence; `vars` are texts
 export function sentenceParts(report, presets, unit) {
@@ -13,14 +12,16 @@ export function sentenceParts(report, presets, unit) {
   const context = contextAtPeak(report);
   const { verdict, gpus_needed: needed } = card.fit;
   const cache = givenBack(report);
+  const load = report.phases[0]; // where nothing that is seen comes later, all of it is there once loaded
+  const phase = load.bytes >= report.peak.bytes * (1 - SEEN) ? load.id : report.peak.phase;
   const has = card.fit.usable_bytes + context;
   const vars = {
     peak: bytes(report.peak.bytes, unit),
-    phase: word('phase_at', report.peak.phase),
+    phase: word('phase_at', phase),
     card: card.name,
     // Like is compared with like: a peak that holds the context with the whole card, one without with what is left.
     has: bytes(has, unit),
-    cached: cache > CACHE_SAID * report.peak.bytes && report.peak.bytes > has ? word('cached', 'above', { n: bytes(cache, unit) }) : '',
+    cached: cache > SEEN * report.peak.bytes ? word('cached', 'above', { n: bytes(cache, unit) }) : '',
     n: count(gpus),
     needed: count(needed),
     left: bytes(Math.max(0, card.fit.headroom_bytes), unit),

@@ -4,7 +4,7 @@ import { el, keyed, setAttr, setProse, setText, show } from './dom.js';
 import { layCard } from './geometry.js';
 import { sentences, ui, word } from './i18n.js';
 import { colourClass } from './palette.js';
-import { CONTEXT, alive, cardOf, groups, segmentsOf } from './reading.js';
+import { CONTEXT, alive, cardOf, groups, lookOf, segmentsOf } from './reading.js';
 import { bytes, bytesFull, bytesShort, count, difference, percent, ticks } from './units.js';
 
 const LABEL_FONT = 12; // px; the labels' type size
@@ -15,8 +15,10 @@ export const MOST_FLEET = 128; // cards drawn in a row
 // Roughly how wide a text is: a Chinese character is a square, a Latin one a little over half.
 export const textWidth = (text, size = LABEL_FONT) => [...text].reduce((w, c) => w + (c.charCodeAt(0) > 0x2e80 ? 1 : 0.56), 0) * size;
 
-export const segmentName = (group) => (group.role === 'model' ? word('component', group.component)
-  : ui('role_component', { role: word('role', group.role), component: word('component', group.component) }));
+export function segmentName(group) {
+  const component = group.back ? ui('given_back') : word('component', group.component);
+  return group.role === 'model' ? component : ui('role_component', { role: word('role', group.role), component });
+}
 
 export function layOf(report, presets, lists) {
   const card = cardOf(report, presets);
@@ -68,7 +70,7 @@ function makeBar(onPick) {
       const seen = new Map(); // a segment cut by the edges of cards is several pieces
       keyed(fill, lay.pieces, (p) => { const n = seen.get(p.key) ?? 0; seen.set(p.key, n + 1); return `${p.key}#${n}`; }, makePiece, (n, p) => {
         place(n, p.from, p.to, end);
-        setAttr(n, 'class', `piece ${colourClass(p.component)} ${p.kind}${p.over ? ' over' : ''}${n.classList.contains('lit') ? ' lit' : ''}`);
+        setAttr(n, 'class', `piece ${colourClass(p.component)} ${lookOf(p)}${p.over ? ' over' : ''}${n.classList.contains('lit') ? ' lit' : ''}`);
         const text = `${segmentName(p)} ${bytes(p.bytes, unit)} (${percent(p.bytes / report.peak.bytes)})`;
         setAttr(n, 'aria-label', text);
         setAttr(n, 'title', `${text}\n${bytesFull(p.bytes)}`);
@@ -191,7 +193,7 @@ export function makeCard(root, keptLine, { onPick, onKeep, onSwap, onDrop }) {
     if (gpus <= 1) return;
     keyed(fleet, Array.from({ length: Math.min(gpus, MOST_FLEET) }, (_, i) => i), String, () => el('span', { class: 'fleet-card' }, el('span', { class: 'fleet-fill' })), (node) => {
       node.firstChild.style.setProperty('width', `${fleetFill(lay) * 100}%`);
-      node.classList.toggle('over-full', lay.bytes > lay.usable);
+      node.classList.toggle('over-full', lay.must > lay.usable);
     });
     setProse(fleetLine, fleetText(laid, unit));
   }

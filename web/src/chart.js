@@ -3,7 +3,7 @@ import { BarController, BarElement, CategoryScale, Chart, LinearScale, Tooltip }
 import { el, setAttr, setText } from './dom.js';
 import { ui, word } from './i18n.js';
 import { colourOf } from './palette.js';
-import { CONTEXT, alive, groups } from './reading.js';
+import { CONTEXT, alive, groups, isHatched } from './reading.js';
 import { segmentName } from './card.js';
 import { bytes, bytesShort, ticks } from './units.js';
 
@@ -116,7 +116,7 @@ export function makeColumns(root, { onPhase, onComponent }) {
       label: segmentName(g),
       key: g.key,
       data: per.map((m) => m.get(g.key)?.bytes ?? null),
-      backgroundColor: g.kind === 'allowance' ? hatch(context, colourOf(g.component), paper) : colourOf(g.component),
+      backgroundColor: isHatched(g) ? hatch(context, colourOf(g.component), paper) : colourOf(g.component),
       stack: 'all',
       categoryPercentage: 1,
       barPercentage: 0.94,

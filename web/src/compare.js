@@ -1,7 +1,7 @@
 // The same need on other cards: every card's memory as an outline to one scale, the need as a fill and one line through all.
 import { el, keyed, setAttr, setText, show } from './dom.js';
 import { ui, word } from './i18n.js';
-import { need, segmentsOf } from './reading.js';
+import { givenBack, need, segmentsOf } from './reading.js';
 import { bytes, bytesFull, count } from './units.js';
 
 const ROOM = 2; // the scale shows up to so many times the need
@@ -49,7 +49,7 @@ export function makeCompare(root, { fitOn, onMore }) {
 
   function draw() {
     const { report, presets, lists, unit } = last;
-    const bytesNeeded = need(report);
+    const bytesNeeded = need(report) - givenBack(report);
     const known = new Map(presets.gpus.map((g) => [g.id, g]));
     const own = report.fits[0].gpu;
     const there = new Set(report.fits.map((f) => f.gpu));
@@ -60,7 +60,7 @@ export function makeCompare(root, { fitOn, onMore }) {
     const largest = Math.max(...rows.map((f) => f.usable_bytes));
     const end = Math.max(Math.min(largest, Math.max(bytesNeeded * ROOM, ORDINARY)), Math.min(bytesNeeded, largest * 1.6)) * 1.02;
     const pct = (b) => `${Math.min(100, (b / end) * 100)}%`;
-    const stack = stripes(segmentsOf(report, lists), bytesNeeded);
+    const stack = stripes(segmentsOf(report, lists).filter((g) => !g.back), bytesNeeded);
     setText(caption, ui('compare_caption'));
     for (const h of heads) setText(h.node, ui(`col_${h.id}`));
     keyed(body, rows, (f) => f.gpu, makeRow, (row, f) => {

@@ -5,7 +5,7 @@ import { css, hatch, lineOfCard, scaleOf } from './chart.js';
 import { el, keyed, setAttr, setProse, setText } from './dom.js';
 import { sentences, ui, word } from './i18n.js';
 import { colourOf } from './palette.js';
-import { CONTEXT, groups } from './reading.js';
+import { CONTEXT, groups, isHatched } from './reading.js';
 import { bytes } from './units.js';
 
 Chart.register(Filler, LineController, LineElement, LinearScale, PointElement, Tooltip);
@@ -107,11 +107,11 @@ export function makeCurve(root, { onPhase, onComponent }) {
 
     // in the card's own order, what is only allowed for on top
     const all = groups(report.entries, lists);
-    const datasets = all.filter((g) => components.includes(g.component)).map((g, i) => ({
+    const datasets = all.filter((g, i) => components.includes(g.component) && all.findIndex((o) => o.component === g.component) === i).map((g, i) => ({
       label: word('component', g.component),
       key: g.key,
       data: instants.map(({ point, x }) => ({ x, y: point.bytes[components.indexOf(g.component)] })),
-      backgroundColor: g.kind === 'allowance' ? hatch(context, colourOf(g.component), paper) : colourOf(g.component),
+      backgroundColor: isHatched(g) ? hatch(context, colourOf(g.component), paper) : colourOf(g.component),
       borderColor: paper, // a hairline between neighbours of one hue
       borderWidth: 1,
       fill: i ? '-1' : 'origin',

@@ -8,6 +8,7 @@ const MOST_CARDS = 64; // more outlines than this are not drawn one by one
 export function layCard({ segments, usable, context, gpus, needed }) {
   const total = usable + context;
   const bytes = segments.reduce((s, g) => s + g.bytes, 0);
+  const must = segments.reduce((s, g) => s + (g.back ? 0 : g.bytes), 0); // find room
   const single = gpus === 1;
   const cards = single ? Math.max(1, Math.min(needed || 1, MOST_CARDS)) : 1;
   const pieces = [];
@@ -30,5 +31,5 @@ export function layCard({ segments, usable, context, gpus, needed }) {
   }
   const outlines = Array.from({ length: cards }, (_, i) => ({ from: i * total, to: (i + 1) * total, context, owned: i === 0 }));
   const end = Math.max(right, outlines.at(-1).to);
-  return { total, usable, context, bytes, pieces, outlines, end, right, cut: single && needed > MOST_CARDS };
+  return { total, usable, context, bytes, must, pieces, outlines, end, right, cut: single && needed > MOST_CARDS };
 }

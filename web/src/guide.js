@@ -3,7 +3,8 @@
 import { el, keyed, setAttr, setProse, setText, show } from './dom.js';
 import { both, ui, word } from './i18n.js';
 import { alive, cardOf } from './reading.js';
-import { bytes, bytesFull, count, difference, parameters, percent } from './units.js';
+import { modelName } from './model-field.js';
+import { bytes, bytesFull, count, parameters, percent } from './units.js';
 
 const HELD = ['weights', 'adapters', 'gradients', 'master_weights', 'optimizer'];
 const sum = (entries) => entries.reduce((s, e) => s + e.bytes, 0);
@@ -31,32 +32,59 @@ export function guideVars(report, presets, unit) {
 }
 export const fillIn = (text, vars) => text.replace(/\{(\w+)\}/g, (all, name) => vars[name] ?? all);
 
-// ---- the homework: small enough for any card. The commands, and the scenario that they are.
-const MODEL = 'qwen2.5-0.5b';
-const REPO = 'Qwen/Qwen2.5-0.5B';
+// ---- the homework: small enough for any card, and of each chapter what it teaches. The commands, and the scenario that they are.
+const SMALL = { model: 'qwen2.5-0.5b', repo: 'Qwen/Qwen2.5-0.5B' };
+const EXPERTS = { model: 'olmoe-1b-7b-0125', repo: 'allenai/OLMoE-1B-7B-0125' };
 const TOKENS = 1024;
-const trained = (batch) => ({ task: 'training', model: MODEL, training: { precision: 'bf16', optimizer: 'adamw', attention: 'sdpa', sequence_length: TOKENS, micro_batch: batch } });
-const step = (batch) => `x = torch.randint(0, 1000, (${batch}, ${TOKENS}), device="cuda")
+const FEW = 16; // tokens of a step that has hardly any activations
+const served = (of, more = {}) => ({ model: of.model, engine: 'transformers', context: TOKENS, prompt: TOKENS / 2, ...more });
+const trained = (more = {}) => ({ task: 'training', model: SMALL.model, training: { precision: 'bf16', optimizer: 'adamw', attention: 'sdpa', sequence_length: TOKENS, micro_batch: 1, ...more } });
+const made = (of, dtype = 'bfloat16') => `AutoModelForCausalLM.from_pretrained(
+    "${of.repo}", dtype=torch.${dtype}).cuda()`;
+const loading = (of) => `import torch
+from transformers import AutoModelForCausalLM
+model = ${made(of)}`;
+const LOOK = 'print(torch.cuda.memory_allocated())';
+const PEAK = 'print(torch.cuda.max_memory_allocated())';
+const step = (batch, tokens = TOKENS) => `x = torch.randint(0, 1000, (${batch}, ${tokens}), device="cuda")
 torch.cuda.reset_peak_memory_stats()
 for _ in range(2):
     model(input_ids=x, labels=x).loss.backward()
     optimizer.step()
     optimizer.zero_grad()
-print(torch.cuda.max_memory_allocated())`;
-export const HOMEWORK = [
-  { id: 'load', shows: 'torch_loaded', scenario: { model: MODEL, engine: 'transformers', context: TOKENS, prompt: TOKENS / 2 },
-    code: `import torch
-from transformers import AutoModelForCausalLM
-model = AutoModelForCausalLM.from_pretrained(
-    "${REPO}", dtype=torch.bfloat16).cuda()
-print(torch.cuda.memory_allocated())` },
-  { id: 'infer', shows: 'torch_peak', smi: true, scenario: { model: MODEL, engine: 'transformers', context: TOKENS, prompt: TOKENS / 2 },
-    code: `x = torch.randint(0, 1000, (1, ${TOKENS / 2}), device="cuda")
+${PEAK}`;
+const answers = (batch) => `x = torch.randint(0, 1000, (${batch}, ${TOKENS / 2}), device="cuda")
+torch.cuda.reset_peak_memory_stats()
 model.generate(x, min_new_tokens=${TOKENS / 2}, max_new_tokens=${TOKENS / 2})
-print(torch.cuda.max_memory_allocated())` },
-  { id: 'train', shows: 'torch_peak', smi: true, scenario: trained(1), code: `optimizer = torch.optim.AdamW(model.train().parameters())\n${step(1)}\nprint(torch.cuda.memory_summary())` },
-  { id: 'batch', shows: 'torch_peak', smi: true, scenario: trained(2), code: step(2) },
-];
+${PEAK}`;
+const ADAMW = 'optimizer = torch.optim.AdamW(model.train().parameters())';
+
+// shows: which line of the core's log; copies: so many models are loaded, `beside`: so many more than the scenario has; against: the row that it is compared with
+const load = (of) => ({ id: 'load', shows: 'torch_loaded', scenario: served(of), code: `${loading(of)}\n${LOOK}` });
+const train = { id: 'train', shows: 'torch_peak', smi: true, scenario: trained(), code: `${loading(SMALL)}\n${ADAMW}\n${step(1)}\nprint(torch.cuda.memory_summary())` };
+export const HOMEWORK = {
+  1: [load(SMALL), { id: 'wide', shows: 'torch_loaded', scenario: served(SMALL, { weights: 'fp32' }), code: `del model\nmodel = ${made(SMALL, 'float32')}\n${LOOK}` }],
+  2: [load(SMALL), { id: 'infer', shows: 'torch_peak', smi: true, scenario: served(SMALL), code: answers(1) },
+    { id: 'four', shows: 'torch_peak', smi: true, scenario: served(SMALL, { batch: 4 }), against: 1, code: answers(4) }],
+  3: [{ id: 'rest', shows: 'torch_peak', smi: true, scenario: trained({ sequence_length: FEW }), code: `${loading(SMALL)}\n${ADAMW}\n${step(1, FEW)}` },
+    { id: 'plain', shows: 'torch_peak', scenario: trained({ sequence_length: FEW, optimizer: 'sgd' }), against: 0, code: `del optimizer\noptimizer = torch.optim.SGD(model.parameters())\n${step(1, FEW)}` }],
+  4: [train, { id: 'batch', shows: 'torch_peak', smi: true, scenario: trained({ micro_batch: 2 }), against: 0, code: step(2) },
+    { id: 'again', shows: 'torch_peak', scenario: trained({ micro_batch: 2, checkpointing: 'full' }), against: 1, code: `model.gradient_checkpointing_enable(\n    gradient_checkpointing_kwargs={"use_reentrant": False})\n${step(2)}` }],
+  5: [load(SMALL), { id: 'models', shows: 'torch_loaded', scenario: served(SMALL), copies: 4, code: `others = [${made(SMALL)} for _ in range(3)]\n${LOOK}` },
+    { id: 'beside', shows: 'torch_peak', scenario: trained(), beside: 3, code: `${ADAMW}\n${step(1)}` }],
+  6: [train, { id: 'lora', shows: 'torch_peak', smi: true, against: 0, scenario: { ...trained(), weights: 'bf16', lora: { rank: 8, targets: 'qv' }, training: { ...trained().training, precision: 'mixed', method: 'lora' } },
+    code: `from peft import LoraConfig, get_peft_model
+del model, optimizer
+model = get_peft_model(${made(SMALL)},
+    LoraConfig(r=8, target_modules=["q_proj", "v_proj"]))
+optimizer = torch.optim.AdamW(
+    p for p in model.train().parameters() if p.requires_grad)
+${step(1)}` }],
+  7: [load(EXPERTS), { id: 'experts', shows: 'torch_peak', smi: true, scenario: served(EXPERTS), code: answers(1) }],
+};
+
+// A line of the log, of several models at once: its number is that of all
+const withNumber = (line, n) => ({ ...line, text: line.text.replace(String(line.values[0]), String(n)), values: [n] });
 
 // `story`: the scenario that the chapters unfold; the path begins there. `claimLink`: its claim, checked; the path ends there.
 export function makeGuide(question, root, { presets, core, story, linkOf, quizLink, claimLink }) {
@@ -89,23 +117,29 @@ export function makeGuide(question, root, { presets, core, story, linkOf, quizLi
   function fillHomework() {
     const { report, unit } = now;
     const { gpu } = report.scenario;
-    const reports = HOMEWORK.map((h) => core.estimate({ ...h.scenario, gpu }));
-    const peaks = reports.map((r) => r.log.find((l) => l.id === 'torch_peak')?.values[0] ?? 0);
-    const [torch, dot, transformers, minor] = reports[2].notes.find((n) => n.id === 'library_versions').values;
-    setText(lead, ui('homework_lead', { card: cardOf(report, presets).name, version: `PyTorch ${torch}.${dot}, transformers ${transformers}.${minor}` }));
-    keyed(rows, HOMEWORK.map((h, i) => ({ ...h, i })), (h) => h.id,
+    const list = HOMEWORK[now.chapter];
+    const reports = list.map((h) => core.estimate({ ...h.scenario, gpu }));
+    const lineOf = (r, id) => r.log.find((l) => l.id === id);
+    const one = lineOf(core.estimate({ ...served(SMALL), gpu }), 'torch_loaded').values[0]; // a model that is only loaded
+    const shown = list.map((h, i) => {
+      const line = lineOf(reports[i], h.shows);
+      return withNumber(line, line.values[0] * (h.copies ?? 1) + one * (h.beside ?? 0));
+    });
+    const [torch, dot, transformers, minor] = core.estimate({ ...trained(), gpu }).notes.find((n) => n.id === 'library_versions').values;
+    setText(lead, ui('homework_lead', { model: modelName(list[0].scenario.model, presets), card: cardOf(report, presets).name, version: `PyTorch ${torch}.${dot}, transformers ${transformers}.${minor}` }));
+    keyed(rows, list.map((h, i) => ({ ...h, i, key: `${now.chapter}${h.id}` })), (h) => h.key,
       () => el('li', {}, el('p', { class: 'homework-what' }), el('pre', { tabindex: '0' }), el('p', { class: 'homework-see' }), el('ul', {})), (li, h) => {
         const [what, code, see, lines] = li.children;
-        setText(what, ui(`homework_${h.id}`, { n: difference(peaks[3] - peaks[2], unit).replace('+', '') }));
+        const more = h.against === undefined ? 0 : shown[h.i].values[0] - shown[h.against].values[0];
+        setText(what, ui(`homework_${h.id}`, { n: bytes(Math.abs(more), unit) }));
         setText(code, h.code);
         setText(see, ui('homework_see'));
-        const log = reports[h.i].log.filter((l) => l.id === h.shows || (h.smi && l.id === 'nvidia_smi'));
+        const log = [shown[h.i], ...reports[h.i].log.filter((l) => h.smi && l.id === 'nvidia_smi')];
         keyed(lines, log, (l) => l.id, () => el('li', {}, el('code', {}), el('span', {})), (node, l) => {
           setText(node.firstChild, l.text);
           setText(node.lastChild, l.id === h.shows ? ` = ${bytes(l.values[0], 'GB')} = ${bytes(l.values[0], 'GiB')}` : '');
           setAttr(node, 'title', l.id === h.shows ? bytesFull(l.values[0]) : null);
         });
-        li.classList.toggle('is-this', h.id === now.highlight);
       });
     setText(smi, ui('homework_smi'));
   }
@@ -127,7 +161,7 @@ export function makeGuide(question, root, { presets, core, story, linkOf, quizLi
       show(homework, Boolean(guided && s.chapter));
       if (!guided) return;
       const vars = guideVars(report, presets, unit);
-      now = { report, unit, highlight: { 1: 'load', 2: 'infer', 3: 'train', 4: 'batch' }[s.chapter] };
+      now = { report, unit, chapter: s.chapter };
       setText(asks, ui('guide_asks'));
       setText(asked, both(s.question));
       setText(sayTitle, ui('guide_say'));

@@ -5,7 +5,7 @@ import { groupFormula, symbolLine, valueLine } from './formula.js';
 import { has, ui, word } from './i18n.js';
 import { colourClass } from './palette.js';
 import { segmentName } from './card.js';
-import { alive, groups, kindsOf } from './reading.js';
+import { alive, groups, kindsOf, lookOf } from './reading.js';
 import { bytes, bytesExact, bytesFull, count, difference, percent } from './units.js';
 import { sourceText } from './texts.js';
 
@@ -19,8 +19,11 @@ export function makeLedger(root, { onPhase }) {
   const totalName = el('th', { scope: 'row', colspan: 2 });
   const totalAgainst = el('td', { class: 'col-share' });
   const totalBytes = el('td', { class: 'col-bytes total-bytes' });
+  const mustName = el('th', { scope: 'row', colspan: 2 });
+  const mustBytes = el('td', { class: 'col-bytes must-bytes' });
+  const mustRow = el('tr', { class: 'must' }, mustName, el('td', { class: 'col-share' }), mustBytes);
   const table = el('table', { class: 'ledger' }, caption, head,
-    el('tfoot', {}, el('tr', {}, totalName, totalAgainst, totalBytes)));
+    el('tfoot', {}, el('tr', {}, totalName, totalAgainst, totalBytes), mustRow));
   const marks = ['exact', 'modelled', 'allowance'].map((kind) => ({ kind, text: el('span', {}) }));
   const legend = el('p', { class: 'legend' }, marks.map((m) => el('span', {}, el('span', { class: `swatch ${m.kind}`, 'aria-hidden': 'true' }), m.text)));
   root.append(phases, table, legend);
@@ -58,7 +61,7 @@ export function makeLedger(root, { onPhase }) {
     const p = body.parts;
     body.group = group;
     setText(p.name, segmentName(group));
-    p.swatch.className = `swatch ${colourClass(group.component)} ${group.kind}`;
+    p.swatch.className = `swatch ${colourClass(group.component)} ${lookOf(group)}`;
     const line = groupFormula(group.entries);
     setText(p.formula, line ? line.values : group.entries.length ? ui('sum_of', { n: group.entries.length }) : ui('gone'));
     setAttr(p.formula, 'title', line?.symbols ?? null);
@@ -174,6 +177,12 @@ export function makeLedger(root, { onPhase }) {
       setText(totalBytes, bytes(at.bytes, unit));
       setAttr(totalBytes, 'title', bytesExact(at.bytes));
       totalBytes.dataset.bytes = at.bytes;
+      const must = at.bytes - rows.reduce((s, g) => s + (g.back ? g.bytes : 0), 0); // as the verdict has it
+      show(mustRow, must < at.bytes);
+      setText(mustName, ui('total_must'));
+      setText(mustBytes, bytes(must, unit));
+      setAttr(mustBytes, 'title', bytesExact(must));
+      mustBytes.dataset.bytes = must;
       for (const m of marks) setText(m.text, ui(`legend_${m.kind}`));
     },
   };

@@ -198,7 +198,7 @@ export async function start({ wasm, presets, accuracy }) {
   });
   const guide = makeGuide($('question'), $('chapter'), {
     presets, core, story: LANDING, linkOf: presetLink,
-    quizLink: (chapter) => linkOf([], { view: 'quiz', chapter, seed: quizSeed }),
+    quizLink: (chapter) => linkOf([], { view: 'quiz', chapter, seed: quizSeed, ...(quiz.pending()?.chapter === chapter ? quiz.pending() : {}) }),
     claimLink: () => linkOf([{ preset: LANDING, scenario: firstSlot().scenario }], { view: 'claim' }),
   });
   const claim = makeClaim($('claim'), {
@@ -274,7 +274,7 @@ export async function start({ wasm, presets, accuracy }) {
     const root = document.documentElement;
     setAttr(root, 'data-view', shown.view);
     for (const a of document.querySelectorAll('.views a')) {
-      setAttr(a, 'href', here({ view: a.dataset.view, chapter: shown.chapter ?? String(chapterNow() ?? 1), seed: shown.seed ?? quizSeed }));
+      setAttr(a, 'href', here({ view: a.dataset.view, chapter: shown.chapter ?? String(chapterNow() ?? 1), seed: shown.seed ?? quizSeed, ...(shown.view === 'quiz' ? {} : quiz.pending()) }));
       setAttr(a, 'aria-current', a.dataset.view === (shown.view ?? '') ? 'page' : null);
     }
     show($('claim'), shown.view === 'claim');

@@ -5,7 +5,7 @@ import { MOST_FLEET, fleetFill, fleetText, keptLineText, labelsOf, layOf, rulerO
 import { ui, word } from './i18n.js';
 import { modelName } from './model-field.js';
 import { colourOf } from './palette.js';
-import { CONTEXT, SEEN, alive, groups, keyOf } from './reading.js';
+import { CONTEXT, SEEN, alive, groups, isHatched, keyOf } from './reading.js';
 import { valueWord } from './texts.js';
 import { bytes, percent } from './units.js';
 
@@ -59,7 +59,7 @@ const darker = (hex) => `#${[1, 3, 5].map((i, n) => Math.round(parseInt(hex.slic
 
 function fillOf(piece, hatches) {
   const colour = colourOf(piece.component);
-  const kind = piece.kind === 'allowance' ? 'a' : piece.over ? 'o' : '';
+  const kind = isHatched(piece) ? 'a' : piece.over ? 'o' : '';
   if (!kind) return colour;
   const id = `h-${kind}-${piece.component}`;
   hatches.set(id, hatch(id, colour, kind === 'a' ? { step: 5, line: 2, turn: 45 } : { step: 8, line: 5, turn: -45 }));
@@ -118,7 +118,7 @@ function legendOf({ report, unit, lists }, top, hatches, more = []) {
   const rows = Math.ceil(all.length / COLUMNS);
   const wide = WIDE / COLUMNS;
   const swatch = (x, y, g, colour = colourOf(g.component)) => [
-    tag('rect', { x, y, width: 12, height: 12, fill: g.component ? fillOf({ ...g, over: false }, hatches) : g.kind === 'allowance' ? 'url(#h-taken)' : colour, stroke: g.kind === 'allowance' ? colour : null }),
+    tag('rect', { x, y, width: 12, height: 12, fill: g.component ? fillOf({ ...g, over: false }, hatches) : g.kind === 'allowance' ? 'url(#h-taken)' : colour, stroke: isHatched(g) ? colour : null }),
     g.kind === 'modelled' && tag('rect', { x, y, width: 12, height: 3, fill: darker(colour) }),
   ];
   const parts = all.map((g, i) => {

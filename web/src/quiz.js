@@ -39,6 +39,7 @@ export function makeQuiz(root, { presets, core, lists, linkOf, openLink, chapter
   const done = el('div', { class: 'quiz-done' }, score, el('p', { class: 'quiz-next' }, again, further, back), share);
   root.append(head, lead, strip, place, marks, asking, done);
 
+  const left = new Map(); // unfinished quizzes that somebody turned away from, by chapter and seed: where they were, and what was typed
   let key = null; // of the quiz that is under way
   let n = 0;
   let given = []; // {right} of the questions answered
@@ -180,13 +181,19 @@ export function makeQuiz(root, { presets, core, lists, linkOf, openLink, chapter
   again.addEventListener('click', () => onChange({ chapter: String(now.chapter), seed: freshSeed() }));
 
   return {
+    // the quiz to come back to, {chapter, seed}; null when none is under way
+    pending: () => (key && n < LENGTH && (n > 0 || given.length > 0) ? { chapter: String(now.chapter), seed: now.seed } : null),
     update({ chapter, seed, unit }) {
       now = { chapter: Number(chapter), seed, unit, lists };
       if (key !== `${chapter}/${seed}`) {
+        if (n < LENGTH) left.set(key, { n, given, typed: input.value });
+        else left.delete(key);
         key = `${chapter}/${seed}`;
-        n = 0;
-        given = [];
-        ask();
+        const before = left.get(key);
+        n = before?.n ?? 0;
+        given = before?.given ?? [];
+        if (n < LENGTH) ask();
+        input.value = before?.typed ?? '';
       }
       fill();
     },

@@ -2,22 +2,26 @@
 export const CONTEXT = 'context';
 export const SEEN = 0.004; // of the peak: what never reaches it is too thin to be seen in a picture
 
-export const keyOf = (entry) => `${entry.role}/${entry.component}`;
+// What PyTorch gives back to the driver before it fails: of the peak, but not of what must find room. It stands apart, under a name of its own.
+const isGivenBack = (e) => e.component === 'fragmentation' && e.what === 'allocator_cache';
+
+export const keyOf = (entry) => `${entry.role}/${isGivenBack(entry) ? 'given_back' : entry.component}`;
 export const alive = (report, phase) => report.entries.filter((e) => e.phases.includes(phase));
 const sum = (entries) => entries.reduce((s, e) => s + e.bytes, 0);
 
-// Entries by whose they are and which component, in the core's own order of roles and components; what is only allowed for comes last.
+// Entries by whose they are and which component, in the core's own order of roles and components; what is only allowed for comes last, and behind
+// it what is given back: past the card's edge there is first what need not be there.
 export function groups(entries, lists) {
   const by = new Map();
   for (const entry of entries) {
     const key = keyOf(entry);
-    if (!by.has(key)) by.set(key, { key, role: entry.role, component: entry.component, entries: [] });
+    if (!by.has(key)) by.set(key, { key, role: entry.role, component: entry.component, back: isGivenBack(entry), entries: [] });
     by.get(key).entries.push(entry);
   }
   const place = (list, id) => { const at = lists[list].indexOf(id); return at < 0 ? 999 : at; };
   return [...by.values()]
     .map((g) => ({ ...g, bytes: sum(g.entries), kind: mainKind(g.entries) }))
-    .sort((a, b) => (a.kind === 'allowance') - (b.kind === 'allowance') || place('role', a.role) - place('role', b.role) || place('component', a.component) - place('component', b.component));
+    .sort((a, b) => a.back - b.back || (a.kind === 'allowance') - (b.kind === 'allowance') || place('role', a.role) - place('role', b.role) || place('component', a.component) - place('component', b.component));
 }
 
 // A group is what most of its bytes are.
@@ -27,6 +31,10 @@ export function mainKind(entries) {
   return Object.keys(by).sort((a, b) => by[b] - by[a])[0];
 }
 
+// How a group is drawn: hatched when it is no tensor's.
+export const lookOf = (group) => (group.back ? 'given-back' : group.kind);
+export const isHatched = (group) => group.back || group.kind === 'allowance';
+
 export const kindsOf = (entries) => [...new Set(entries.map((e) => e.kind))];
 
 // The peak without the context: `usable` has already given that away.
@@ -34,8 +42,6 @@ export function need(report) {
   return report.peak.bytes - sum(alive(report, report.peak.phase).filter((e) => e.component === CONTEXT));
 }
 
-// What PyTorch gives back to the driver before it fails: of the peak, but not of what must find room.
-const isGivenBack = (e) => e.component === 'fragmentation' && e.what === 'allocator_cache';
 export const givenBack = (report) => sum(alive(report, report.peak.phase).filter(isGivenBack));
 
 // What must find room, as the verdict counts it: how much, when, made of what, and the room (of an engine with a pool, its budget).

@@ -4,7 +4,7 @@ import { makeCurve } from './curve.js';
 import { el, keyed, setText, show } from './dom.js';
 import { word } from './i18n.js';
 import { colourClass } from './palette.js';
-import { SEEN, alive, groups } from './reading.js';
+import { SEEN, alive, groups, isHatched } from './reading.js';
 
 // The components that the picture shows, in its own order, each once whoever has it: [{key, component, kind}].
 function coloursOf({ report, lists }) {
@@ -27,7 +27,7 @@ export function makeTimeline(root, handlers) {
       for (const part of parts) show(part.box, part === now); // before it is drawn: a hidden canvas has no size
       now.update(all);
       keyed(legend, coloursOf(all), (g) => g.key, (g) => el('li', { data: { key: g.key } }, el('span', { class: 'swatch', 'aria-hidden': 'true' }), el('span', {})), (li, g) => {
-        li.firstChild.className = `swatch ${colourClass(g.component)} ${g.kind === 'allowance' ? g.kind : ''}`;
+        li.firstChild.className = `swatch ${colourClass(g.component)} ${isHatched(g) ? 'allowance' : ''}`;
         setText(li.lastChild, word('component', g.component));
       });
     },
