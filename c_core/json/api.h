@@ -1,7 +1,9 @@
 /* api.h -- JSON in, JSON out: what the program, the WebAssembly module and the fuzzers call.
  *
  * The texts are those of the scenario and report language; every function returns a text that the caller frees with
- * vram_json_free(), and that is {"error": {..}} when the input is refused. Only running out of memory returns NULL. */
+ * vram_json_free(), and that is {"error": {..}} when the input is refused. Only running out of memory returns NULL.
+ * An error names a field that was said and its range: of what is too large together, the field that is furthest above its least, and as its
+ * "max" the most with which the others can be computed (blame.c). A report's notes say what was said and nothing reads, "unread_here" (unread.c). */
 #ifndef VRAM_JSON_API_H
 #define VRAM_JSON_API_H
 

@@ -34,7 +34,7 @@ static const struct { const char *path, *where; } unread[] = {
     {"parallel.zero", "parallel.engine=ddp"},
     {"parallel.zero", "~shares=false;parallel.engine!=deepspeed|fsdp2"},
     {"parallel.zero", "parallel.engine=plain;parallel.offload=optimizer+weights"},
-    {"parallel.zero", "parallel.engine=fsdp2;parallel.pipeline!=1"}, /* a stage keeps its parameters gathered */
+    {"parallel.zero", "parallel.engine=fsdp2;parallel.pipeline!=1;training.method=full"}, /* a stage keeps its parameters gathered */
     {"parallel.sequence", "parallel.tensor=1"},
     {"parallel.virtual_pipeline", "parallel.pipeline=1"},
     {"parallel.virtual_pipeline", "training.gradient_accumulation=1"}, /* one micro-batch is in flight */
