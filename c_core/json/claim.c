@@ -178,7 +178,7 @@ static const tried *attempt(search *q, const choice of)
 
 static void print_value(const cJSON *value, char out[40])
 {
-    char *text = value ? cJSON_PrintUnformatted(value) : NULL;
+    char *text = value ? cJSON_PrintBuffered(value, 40, 0) : NULL;
     snprintf(out, 40, "%s", text && strlen(text) < 40 ? text : "null");
     cJSON_free(text);
 }
