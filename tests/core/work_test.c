@@ -4,6 +4,7 @@
 #include "ggml_graph.h"
 #include "json/json.h"
 #include "replay.h"
+#include "segments.h"
 #include "test.h"
 
 #include <string.h>
@@ -11,7 +12,7 @@
 extern const char vram_presets[];
 extern const size_t vram_presets_bytes;
 
-static struct { int tapes, runs, engine, parameters, graphs, configs, estimates; } done;
+static struct { int tapes, runs, engine, parameters, blocks, graphs, configs, estimates; } done;
 
 #define COUNT_CALLS(result, name, what, parameters, ...) \
     result __real_##name parameters;                     \
@@ -37,6 +38,7 @@ COUNT_STEPS(vram_run_forward, runs, (const vram_tape *tape, vram_run *run, int f
 COUNT_STEPS(vram_run_backward, runs, (vram_tape *tape, vram_run *run, int from, int to), tape, run, from, to)
 COUNT_CALLS(double, vram_sharding_bytes, engine, (const vram_sharding *sharding, vram_moment moment, int place), sharding, moment, place)
 COUNT_STEPS(vram_sharding_each, parameters, (const vram_sharding *sharding, int kind, vram_sharding_visitor *visit, void *context), sharding, kind, visit, context)
+COUNT_CALLS(short, vram_segments_take, blocks, (vram_segments *segments, double bytes, int stream), segments, bytes, stream)
 COUNT_STEPS(ggml_graph_run, graphs, (ggml_graph *graph, int stream, int carried), graph, stream, carried)
 COUNT_CALLS(bool, vram_config_read, configs, (const cJSON *config, vram_model *model, vram_error *error), config, model, error)
 COUNT_CALLS(bool, vram_estimate, estimates, (const vram_scenario *scenario, const vram_gpu *gpus, int gpu_count, vram_report *report, vram_error *error), scenario, gpus, gpu_count, report, error)
@@ -67,6 +69,12 @@ TEST(work_of_ppo, "an estimate of four models goes through each a few times")
     CHECK(done.tapes > 0 && done.tapes <= 96, "24 tapes are written, now %d", done.tapes);
     CHECK(done.runs > 0 && done.runs <= 192, "48 times a part of one is run, now %d", done.runs);
     CHECK(done.configs == 1, "one config is read, now %d", done.configs);
+}
+
+TEST(work_of_play, "two steps of 80 layers, tensor by tensor: tens of thousands of blocks, the dearest part of a training estimate")
+{
+    estimate_preset("qlora-70b-48gb");
+    CHECK(done.blocks > 0 && done.blocks <= 120000, "40,899 are taken, now %d", done.blocks);
 }
 
 TEST(work_of_a_graph, "llama.cpp's graph of 80 layers is run for the few that differ")
