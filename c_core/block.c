@@ -1376,7 +1376,7 @@ static vram_cell normed_residual_blocks(const block *b, vram_cell x, vram_cell *
 static vram_cell serial_blocks(const block *b, vram_cell x, vram_cell *weights)
 {
     if (b->style.normed_residual) return normed_residual_blocks(b, x, weights);
-    bool after = b->layer->post_norms, before = !after || b->layer->norms == 4, mixes = b->layer->attention.type != VRAM_MIXER_NONE || vram_mixer_known(&b->layer->state), feeds = b->layer->ffn.type != VRAM_FFN_NONE;
+    bool after = b->layer->post_norms, before = !after || b->layer->norms >= 4, mixes = b->layer->attention.type != VRAM_MIXER_NONE || vram_mixer_known(&b->layer->state), feeds = b->layer->ffn.type != VRAM_FFN_NONE;
     if (mixes && !feeds) return residual(b, x, mixed(b, norm(b, vram_op_cast(b->t, x, b->pass->plain_width, VRAM_WHAT_HIDDEN_STATES)), weights));
     if (!mixes && b->layer->norms == 1) return residual(b, x, fed_forward(b, norm(b, x)));
     vram_cell attended = mixed(b, before ? norm(b, x) : x, weights);
