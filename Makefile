@@ -125,7 +125,7 @@ CORE_TESTS := $(wildcard tests/core/*.c)
 
 # calls from file to file that tests/core/work_test.c counts
 COUNTED := vram_block_embedding vram_block_layer vram_block_head vram_run_forward vram_run_backward vram_sharding_bytes vram_sharding_each
-COUNTED += vram_segments_take ggml_graph_run vram_config_read vram_estimate
+COUNTED += vram_segments_take ggml_graph_run vram_config_read vram_estimate vram_judge
 
 build/test/core: $(call objects,asan,$(CORE) $(CORE_TESTS)) build/obj/asan/presets.o
 	@mkdir -p $(@D); $(SAY)

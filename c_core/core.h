@@ -241,7 +241,7 @@ double vram_model_slack(const vram_scenario *scenario, const vram_model *model, 
 
 /* ---- reserve.c : what that allocator keeps beyond the tensors; the last entry, of all the others ---- */
 struct vram_steps; /* steps.h; NULL: there are none */
-void vram_reserve(const vram_scenario *scenario, const struct vram_steps *steps, vram_report *report);
+void vram_reserve(const vram_scenario *scenario, const struct vram_steps *steps, bool verdict_alone, vram_report *report);
 
 /* ---- engines at inference (engine.c dispatches) ---- */
 void vram_engine_entries(const vram_scenario *scenario, vram_report *report);       /* engine.c; bare, transformers, sglang */

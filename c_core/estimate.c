@@ -120,7 +120,7 @@ static void not_modelled(const vram_scenario *s, vram_report *report)
         if (rows[i].set) vram_note_add(report, rows[i].id, rows[i].path, 0, NULL);
 }
 
-bool vram_estimate(const vram_scenario *s, const vram_gpu *gpus, int gpu_count, vram_report *report, vram_error *error)
+static bool estimate(const vram_scenario *s, const vram_gpu *gpus, int gpu_count, bool verdict_alone, vram_report *report, vram_error *error)
 {
     vram_steps steps;
     memset(report, 0, offsetof(vram_report, entry));
@@ -133,7 +133,7 @@ bool vram_estimate(const vram_scenario *s, const vram_gpu *gpus, int gpu_count, 
     else if (s->task == VRAM_TASK_TRAINING) vram_training(s, s->overheads ? &steps : NULL, report);
     else vram_rl(s, report);
     vram_gpu_overheads(s, report);
-    vram_reserve(s, s->task == VRAM_TASK_TRAINING ? &steps : NULL, report);
+    vram_reserve(s, s->task == VRAM_TASK_TRAINING ? &steps : NULL, verdict_alone, report);
     remarks(s, report);
     if (s->task != VRAM_TASK_INFERENCE) {
         undivided(s, report);
@@ -148,3 +148,10 @@ bool vram_estimate(const vram_scenario *s, const vram_gpu *gpus, int gpu_count, 
     vram_logs(s, report);
     return true;
 }
+
+bool vram_estimate(const vram_scenario *s, const vram_gpu *gpus, int gpu_count, vram_report *report, vram_error *error)
+{
+    return estimate(s, gpus, gpu_count, false, report, error);
+}
+
+bool vram_judge(const vram_scenario *s, vram_report *report, vram_error *error) { return estimate(s, NULL, 0, true, report, error); }

@@ -169,24 +169,25 @@ static double needed(const vram_scenario *s, const vram_steps *steps, const vram
 }
 
 /* The whole step, tensor by tensor */
-static bool played(const vram_scenario *s, const vram_steps *steps, const vram_report *report, vram_segments *segments, idle_bytes *bytes)
+static bool played(const vram_scenario *s, const vram_steps *steps, const vram_report *report, double peak, vram_segments *segments, idle_bytes *bytes)
 {
-    double peak = 0;
     if (steps == NULL || !vram_play(s, report, steps, 0, segments)) return false;
-    for (int ph = 0; ph < VRAM_PHASE_COUNT; ph++) peak = vram_max(peak, vram_bytes_alive(report, (vram_phase)ph, ~VRAM_BIT(VRAM_COMPONENT_CONTEXT)));
     double all = segments->most, need = needed(s, steps, report, segments);
     bytes->holes = vram_max(0, need - peak);
     bytes->whole = vram_max(0, all - peak) - bytes->holes;
     return true;
 }
 
-void vram_reserve(const vram_scenario *s, const vram_steps *steps, vram_report *report)
+void vram_reserve(const vram_scenario *s, const vram_steps *steps, bool verdict_alone, vram_report *report)
 {
     bool pytorch = s->task == VRAM_TASK_TRAINING || (s->task == VRAM_TASK_INFERENCE && s->engine == VRAM_ENGINE_TRANSFORMERS);
     if (!s->overheads || !pytorch) return;
+    double peak = 0;
+    for (int ph = 0; ph < VRAM_PHASE_COUNT; ph++) peak = vram_max(peak, vram_bytes_alive(report, (vram_phase)ph, ~VRAM_BIT(VRAM_COMPONENT_CONTEXT)));
+    if (verdict_alone && peak > s->gpu.usable_bytes) return;
     idle_bytes bytes;
     vram_segments segments;
-    bool exact = played(s, steps, report, &segments, &bytes);
+    bool exact = played(s, steps, report, peak, &segments, &bytes);
     if (!exact) bytes = idle(s, report, &segments);
     idle_entry(report, VRAM_WHAT_ALLOCATOR_GAPS, exact ? VRAM_MODELLED : VRAM_ALLOWANCE, bytes.holes);
     idle_entry(report, VRAM_WHAT_ALLOCATOR_CACHE, exact ? VRAM_MODELLED : VRAM_ALLOWANCE, bytes.whole);

@@ -520,6 +520,10 @@ bool vram_scenario_defaults(vram_scenario *scenario, vram_error *error);
  * False with an error: the report is then not to be read. */
 bool vram_estimate(const vram_scenario *scenario, const vram_gpu *gpus, int gpu_count, vram_report *report, vram_error *error);
 
+/* The same for whoever asks for the verdict alone, and cheaper: where tensors alone are more than the scenario's card has, what PyTorch's allocator would keep
+ * beside them is not entered. */
+bool vram_judge(const vram_scenario *scenario, vram_report *report, vram_error *error);
+
 /* The step through time, of a scenario whose report is at hand; no points when it is no training. */
 void vram_timeline_of(const vram_scenario *scenario, const vram_report *report, vram_timeline *timeline);
 

@@ -161,7 +161,11 @@ void vram_json_put_back(vram_json *json, const vram_json_swap *swap)
     if (swap->before) cJSON_AddItemToObject(swap->object, swap->key, swap->before);
 }
 
-const vram_report *vram_json_run(vram_json *json, const cJSON *tree, vram_error *error) { return estimate(json, tree, 0, error) ? &json->report : NULL; }
+const vram_report *vram_json_run(vram_json *json, const cJSON *tree, bool verdict_alone, vram_error *error)
+{
+    if (!verdict_alone) return estimate(json, tree, 0, error) ? &json->report : NULL;
+    return vram_json_scenario_read(json, tree, &json->scenario, &json->held, error) && vram_judge(&json->scenario, &json->report, error) ? &json->report : NULL;
+}
 
 static cJSON *option(vram_json *json, cJSON *tree, const char *path, const cJSON *value)
 {

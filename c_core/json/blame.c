@@ -14,7 +14,7 @@ static bool computes(vram_json *json, cJSON *tree, const char *path, double valu
 {
     vram_error ignored;
     vram_json_swap swap = vram_json_put(tree, path, cJSON_CreateNumber(value));
-    bool done = vram_json_run(json, tree, &ignored) != NULL;
+    bool done = vram_json_run(json, tree, false, &ignored) != NULL;
     vram_json_put_back(json, &swap);
     return done;
 }

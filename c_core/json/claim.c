@@ -83,7 +83,7 @@ typedef struct { const change *row; double number; int cost; } level;
 typedef struct { const char *path; int levels; level level[MOST_LEVELS]; } group; /* level[i] is choice i + 1; choice 0 leaves the field as it is */
 
 typedef unsigned char choice[MOST_GROUPS];
-typedef struct { choice of; bool refused, fits; double needed, peak; int phase; } tried;
+typedef struct { choice of; bool refused, fits, whole; double needed, peak; int phase; } tried; /* whole: with what the allocator keeps, though it does not fit */
 
 typedef struct {
     vram_json *json;
@@ -142,6 +142,15 @@ static bool holds(const search *q, const char *only, const choice of, int groups
     return false;
 }
 
+static void read(tried *t, const vram_report *r)
+{
+    t->refused = !r;
+    t->fits = r && r->fit[0].verdict != VRAM_VERDICT_NO;
+    t->needed = r ? r->fit[0].needed_bytes : 0;
+    t->peak = r ? r->peak_bytes : 0;
+    t->phase = r ? (int)r->peak : 0;
+}
+
 static void run(search *q, tried *t)
 {
     vram_json_swap swap[2 * MOST_GROUPS];
@@ -153,13 +162,8 @@ static void run(search *q, tried *t)
         swap[n++] = vram_json_put(q->tree, l->row->path, value_made(l));
         if (l->row->second) swap[n++] = vram_json_put(q->tree, l->row->second, cJSON_CreateNumber((double)q->as_said->gpus));
     }
-    const vram_report *r = vram_json_run(q->json, q->tree, &error);
+    read(t, vram_json_run(q->json, q->tree, !t->whole, &error));
     while (n > 0) vram_json_put_back(q->json, &swap[--n]);
-    t->refused = !r;
-    t->fits = r && r->fit[0].verdict != VRAM_VERDICT_NO;
-    t->needed = r ? r->fit[0].needed_bytes : 0;
-    t->peak = r ? r->peak_bytes : 0;
-    t->phase = r ? (int)r->peak : 0;
 }
 
 /* The estimate with these choices, made once; NULL when there have been enough. */
@@ -170,6 +174,16 @@ static const tried *attempt(search *q, const choice of)
     if (q->tries == MOST_ESTIMATES) return NULL;
     tried *t = &q->tried[q->tries++];
     memcpy(t->of, of, sizeof(choice));
+    run(q, t);
+    return t;
+}
+
+/* The same with every byte, to be shown: whether it fits is known without what the allocator would keep of a card that is too small. */
+static const tried *attempt_whole(search *q, const choice of)
+{
+    tried *t = (tried *)attempt(q, of);
+    if (!t || t->whole || t->fits || t->refused) return t;
+    t->whole = true;
     run(q, t);
     return t;
 }
@@ -389,7 +403,7 @@ static void write_change(const search *q, vram_json_change *out, const char *pat
 static void write_set(search *q, const choice chosen, int cost, vram_json_change_set *set)
 {
     choice so_far = {0};
-    const tried *all = attempt(q, chosen), *before = attempt(q, so_far);
+    const tried *all = attempt_whole(q, chosen), *before = attempt_whole(q, so_far);
     *set = (vram_json_change_set){.cost = cost, .bytes = all ? all->peak : 0, .needed_bytes = all ? all->needed : 0};
     for (;;) {
         int next = -1;
@@ -397,7 +411,7 @@ static void write_set(search *q, const choice chosen, int cost, vram_json_change
         for (int g = 0; g < q->groups; g++) {
             if (!chosen[g] || so_far[g] || !holds(q, q->group[g].level[chosen[g] - 1].row->only, so_far, g)) continue;
             so_far[g] = chosen[g];
-            const tried *t = attempt(q, so_far);
+            const tried *t = attempt_whole(q, so_far);
             so_far[g] = 0;
             if (t && !t->refused && (next < 0 || t->needed < least)) next = g, least = t->needed;
         }
@@ -407,7 +421,7 @@ static void write_set(search *q, const choice chosen, int cost, vram_json_change
         write_change(q, &set->change[set->changes], l->row->path, value_made(l));
         set->change[set->changes++].saves_bytes = (before ? before->needed : 0) - least;
         so_far[next] = chosen[next];
-        before = attempt(q, so_far);
+        before = attempt_whole(q, so_far);
     }
 }
 
@@ -471,10 +485,8 @@ static void write_sets(search *q, vram_json_claim_answer *answer)
     answer->sets = n;
 }
 
-static void judge(search *q, vram_json_claim_answer *answer)
+static void judge(search *q, const tried *said, vram_json_claim_answer *answer)
 {
-    choice none = {0};
-    const tried *said = attempt(q, none);
     answer->bytes = said->peak;
     answer->needed_bytes = said->needed;
     answer->usable_bytes = q->as_said->gpu.usable_bytes;
@@ -492,19 +504,22 @@ static void judge(search *q, vram_json_claim_answer *answer)
     }
     answer->verdict = found ? VRAM_JSON_ONLY_IF : VRAM_JSON_NO;
     if (found) write_sets(q, answer);
-    else if (least && !least->refused) answer->least_needed_bytes = least->needed;
+    else if (least && !least->refused) answer->least_needed_bytes = attempt_whole(q, q->least)->needed;
 }
 
 bool vram_json_claim_tree(vram_json *json, cJSON *scenario, vram_scenario *s, vram_json_claim_answer *answer, vram_error *error)
 {
     memset(answer, 0, sizeof *answer);
-    if (!vram_json_scenario_read(json, scenario, s, &(vram_json_configs){0}, error) || !vram_json_run(json, scenario, error)) return false;
+    const vram_report *report = vram_json_scenario_read(json, scenario, s, &(vram_json_configs){0}, error) ? vram_json_run(json, scenario, false, error) : NULL;
+    if (!report) return false;
+    tried said = {0};
+    read(&said, report);
     search *q = calloc(1, sizeof *q);
     tried *room = q ? calloc(MOST_ESTIMATES, sizeof *room) : NULL;
     if (room) {
         q->json = json, q->tree = scenario, q->as_said = s, q->tried = room, q->best_cost = -1;
         q->plain = vram_json_scenario_write(s, scenario);
-        judge(q, answer);
+        judge(q, &said, answer);
         cJSON_Delete(q->plain);
     }
     free(room);

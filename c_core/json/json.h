@@ -57,8 +57,9 @@ bool vram_json_blame(vram_json *json, cJSON *tree, vram_error *error);
 /* unread.c: notes on what was said and nothing reads */
 void vram_json_unread(const cJSON *tree, const vram_scenario *scenario, vram_scenario *room, vram_report *report);
 
-/* api.c: one estimate of a tree, in json's own structs, compared with no card but its own; NULL with an error. The report is good until the next. */
-const vram_report *vram_json_run(vram_json *json, const cJSON *tree, vram_error *error);
+/* api.c: one estimate of a tree, in json's own structs, compared with no card but its own; NULL with an error. The report is good until the next.
+ * verdict_alone: as vram_judge() has it. */
+const vram_report *vram_json_run(vram_json *json, const cJSON *tree, bool verdict_alone, vram_error *error);
 /* Puts `value` (taken over) at "a.b" or "a" of a scenario for a while; what was there comes back afterwards. */
 typedef struct { cJSON *object, *before; const char *key; } vram_json_swap;
 vram_json_swap vram_json_put(cJSON *tree, const char *path, cJSON *value);

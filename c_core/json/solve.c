@@ -38,7 +38,7 @@ static outcome try_value(const question *q, cJSON *value)
 {
     outcome o = {.fits = false};
     vram_json_swap swap = vram_json_put(q->tree, q->path, value);
-    const vram_report *r = vram_json_run(q->json, q->tree, &o.error);
+    const vram_report *r = vram_json_run(q->json, q->tree, true, &o.error);
     vram_json_put_back(q->json, &swap);
     o.refused = !r;
     if (!r) return o;
