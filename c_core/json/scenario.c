@@ -537,7 +537,13 @@ void vram_json_value_text(const vram_scenario *s, const char *path, char *text, 
     cJSON_Delete(value);
 }
 
-void vram_json_said_text(const cJSON *tree, const char *path, char *text, size_t room) { print_value(item_at(tree, path), text, room); }
+void vram_json_said_text(const cJSON *tree, const char *path, char *text, size_t room)
+{
+    const field *f = find_field(path);
+    const cJSON *item = item_at(tree, path);
+    print_value(item, text, room);
+    if (f && f->type == NUMBER && f->word && cJSON_IsNumber(item) && !(item->valuedouble > f->initial)) snprintf(text, room, "%s", f->word); /* as write_field() */
+}
 
 void vram_json_unset(vram_scenario *s, const char *path)
 {
