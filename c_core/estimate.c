@@ -124,7 +124,6 @@ static bool estimate(const vram_scenario *s, const vram_gpu *gpus, int gpu_count
 {
     vram_steps steps;
     memset(report, 0, offsetof(vram_report, entry));
-    if (s->task == VRAM_TASK_TRAINING) memset(&steps, 0, sizeof steps); /* what is played is the same each time, whatever a record leaves out */
     report->kv_tokens_capacity = report->max_context = -1;
     report->pool = (vram_pool){.model_bytes = -1, .available_bytes = -1, .blocks = -1, .tokens = -1, .concurrency = -1, .graph_bytes = -1, .k_bytes = -1, .v_bytes = -1};
     report->phases = s->task == VRAM_TASK_INFERENCE ? VRAM_PHASES_INFERENCE : s->task == VRAM_TASK_TRAINING ? VRAM_PHASES_TRAINING : VRAM_PHASES_RL;

@@ -306,7 +306,7 @@ static void run_head(walker *w, piece *p)
         note_peak(w, p, RISE_LEFT);
     }
     if (!w->pass->gradients) return;
-    if (t->leave < 0) forget(w); /* else it is forgotten already */
+    if (!p->left && !p->leaves) forget(w); /* else it is forgotten already */
     vram_run_rest(r);
     note_live(w, p, START);
     run_gradients(w, p);

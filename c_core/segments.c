@@ -196,7 +196,10 @@ short vram_segments_take(vram_segments *p, double bytes, int stream)
     if (b->bytes - bytes <= MIB) fill(p, hole);
     else {
         short rest = node_of(p, b->bytes - bytes, b->place + bytes, stream);
-        if (rest == NONE) return n;
+        if (rest == NONE) {
+            fill(p, hole);
+            return n;
+        }
         b->bytes = bytes;
         p->block[rest].before = n;
         p->block[rest].behind = b->behind;

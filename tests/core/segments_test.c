@@ -1,7 +1,14 @@
 /* The caching allocator's rules, each as c10/cuda/CUDACachingAllocator.cpp has it; and that a step's record is what PyTorch's own counters say. */
+#include "json/json.h"
+#include "replay.h"
+#include "segments.h"
 #include "test.h"
 
-#include "segments.h"
+#include <stddef.h>
+#include <string.h>
+
+extern const char vram_presets[];
+extern const size_t vram_presets_bytes;
 
 static vram_segments pool; /* too large for a stack */
 
@@ -78,4 +85,52 @@ TEST(segments_streams, "segments: a block serves the stream that it was made for
     vram_segments_small(&pool, 3 * MIB);
     vram_segments_small(&pool, -3 * MIB);
     CHECK(same(pool.most, 64 * MIB) && same(pool.most_used, 30 * MIB), "%g %g", pool.most / MIB, pool.most_used / MIB);
+}
+
+TEST(segments_full, "segments: with more blocks than there is room for nothing is cut any more, and the list says that it is full")
+{
+    vram_segments_clear(&pool, 0);
+    short large = take(100);
+    while (pool.blocks < VRAM_SEGMENTS_BLOCKS) take(12); /* a segment each */
+    vram_segments_give(&pool, large);
+    CHECK(!pool.full, "%d blocks have room", pool.blocks);
+    CHECK(take(10) == large && pool.full, "its rest has none");
+    CHECK(pool.sizes == 0 && take(10) == VRAM_NO_BLOCK, "and no size is left without a block: %d", pool.sizes);
+}
+
+/* Training with the settings at hand, recorded; false: refused */
+static bool record(vram_json *json, const char *training, vram_steps *steps)
+{
+    static vram_scenario scenario;
+    static vram_report report;
+    char text[512];
+    vram_error error;
+    snprintf(text, sizeof text, "{\"task\":\"training\",\"model\":\"qwen2.5-0.5b\",\"training\":{%s}}", training);
+    cJSON *tree = cJSON_Parse(text);
+    bool done = vram_json_scenario_read(json, tree, &scenario, &(vram_json_configs){0}, &error);
+    cJSON_Delete(tree);
+    memset(&report, 0, offsetof(vram_report, entry));
+    report.phases = VRAM_PHASES_TRAINING;
+    if (done) vram_training(&scenario, steps, &report);
+    return done;
+}
+
+TEST(segments_record, "segments: whatever the head does, the record of each piece says where its parts begin, one behind the other")
+{
+    static const char *const cases[] = {
+        "\"clip\":0", "\"clip\":1", "\"clip\":1,\"micro_batch\":2", "\"clip\":1,\"autocast\":true", "\"clip\":1,\"precision\":\"amp\"", "\"loss\":\"inplace\"", "\"loss\":\"chunked\"",
+        "\"loss\":\"fused\"", "\"loss\":\"tiled\"", "\"clip\":1,\"checkpointing\":\"full\"", "\"clip\":1,\"method\":\"lora\"",
+    };
+    static vram_steps steps;
+    vram_json *json = vram_json_open(vram_presets, vram_presets_bytes);
+    for (int i = 0; i < COUNT(cases); i++) {
+        memset(&steps, 0xff, sizeof steps);
+        CHECK(record(json, cases[i], &steps) && !steps.full && steps.pieces > 0, "%s", cases[i]);
+        for (int k = 0; k < steps.pieces; k++) {
+            const vram_recorded *r = &steps.piece[k];
+            CHECK(r->event[VRAM_PART_FORWARD] == (k > 0 ? r[-1].event[VRAM_PART_END] : 0), "%s: piece %d begins where that before it ends", cases[i], k);
+            for (int part = 1; part < VRAM_PARTS; part++) CHECK(r->event[part] >= r->event[part - 1], "%s: part %d of piece %d", cases[i], part, k);
+        }
+    }
+    vram_json_close(json);
 }
