@@ -167,7 +167,7 @@ static void run(search *q, tried *t)
 }
 
 /* The estimate with these choices, made once; NULL when there have been enough. */
-static const tried *attempt(search *q, const choice of)
+static tried *tried_with(search *q, const choice of)
 {
     for (int i = 0; i < q->tries; i++)
         if (memcmp(q->tried[i].of, of, sizeof(choice)) == 0) return &q->tried[i];
@@ -178,10 +178,12 @@ static const tried *attempt(search *q, const choice of)
     return t;
 }
 
+static const tried *attempt(search *q, const choice of) { return tried_with(q, of); }
+
 /* The same with every byte, to be shown: whether it fits is known without what the allocator would keep of a card that is too small. */
 static const tried *attempt_whole(search *q, const choice of)
 {
-    tried *t = (tried *)attempt(q, of);
+    tried *t = tried_with(q, of);
     if (!t || t->whole || t->fits || t->refused) return t;
     t->whole = true;
     run(q, t);
