@@ -52,7 +52,7 @@ static void give_later(vram_player *y, short block, double bytes)
 {
     if (block == SMALL) y->small_late += bytes;
     else if (block >= 0) {
-        y->p->block[block].next = (short)y->late;
+        y->p->block[block].next = y->late;
         y->late = block;
     }
 }
@@ -155,6 +155,7 @@ static void backward(vram_player *y, const vram_recorded *r)
 
 static const vram_recorded *layer(const vram_player *y, int i) { return &y->steps->piece[y->steps->layer[i]]; }
 
+/* Bytes of one of the tensors that all layers share, and how many there are */
 static double shared(const vram_player *y, vram_what what, double *copies)
 {
     double bytes = 0;
@@ -170,12 +171,16 @@ static double shared(const vram_player *y, vram_what what, double *copies)
 
 enum { SHARED = 16 };
 typedef struct { int n; struct { short block; double bytes; } item[SHARED]; } shared_list;
+typedef struct { shared_list ids, masks, tables; } shared_lists;
 
-static void take_shared(vram_player *y, shared_list *l, double bytes)
+static void take_shared(vram_player *y, shared_list *l, vram_what what)
 {
-    if (bytes <= 0 || l->n >= SHARED) return;
-    l->item[l->n].bytes = bytes;
-    l->item[l->n++].block = vram_player_take(y, bytes, 0);
+    double copies, bytes = shared(y, what, &copies);
+    for (double i = 0; i < copies && bytes > 0; i++) {
+        if (l->n == SHARED) return;
+        l->item[l->n].bytes = bytes;
+        l->item[l->n++].block = vram_player_take(y, bytes, 0);
+    }
 }
 
 static void give_shared(vram_player *y, shared_list *l)
@@ -186,25 +191,26 @@ static void give_shared(vram_player *y, shared_list *l)
     }
 }
 
-static void micro_batch(vram_player *y)
+static void give_masks(vram_player *y, shared_lists *l)
+{
+    give_shared(y, &l->masks);
+    give_shared(y, &l->tables);
+}
+
+static const vram_recorded *embedding_of(const vram_player *y) { return &y->steps->piece[y->steps->embedding]; }
+static const vram_recorded *head_of(const vram_player *y) { return &y->steps->piece[y->steps->head]; }
+
+static void go_forward(vram_player *y, shared_lists *l)
 {
     const vram_steps *steps = y->steps;
-    const vram_recorded *embedding = &steps->piece[steps->embedding], *head = &steps->piece[steps->head];
-    shared_list ids = {0}, tables = {0}, masks = {0};
-    double copies, bytes;
-    int top;
-    take_shared(y, &ids, shared(y, VRAM_WHAT_INPUT_IDS, &copies));
-    y->kepts = 0;
     vram_player_before_forward(y, steps->layers);
-    forward(y, embedding, false);
+    forward(y, embedding_of(y), false);
     short words = steps->named ? y->carried : NONE;
     double words_bytes = y->carried_bytes;
     hold(y, words, words_bytes);
-    push_kept(y, embedding, steps->layers);
-    bytes = shared(y, VRAM_WHAT_CAUSAL_MASK, &copies);
-    for (double i = 0; i < copies; i++) take_shared(y, &masks, bytes);
-    bytes = shared(y, VRAM_WHAT_ROTARY_TABLES, &copies);
-    for (double i = 0; i < copies; i++) take_shared(y, &tables, bytes);
+    push_kept(y, embedding_of(y), steps->layers);
+    take_shared(y, &l->masks, VRAM_WHAT_CAUSAL_MASK);
+    take_shared(y, &l->tables, VRAM_WHAT_ROTARY_TABLES);
     for (int i = 0; i < steps->layers; i++) {
         vram_player_before_forward(y, i);
         forward(y, layer(y, i), true);
@@ -212,22 +218,29 @@ static void micro_batch(vram_player *y)
         vram_player_after_forward(y, i);
     }
     give(y, words, words_bytes);
-    if (!steps->mask_kept) {
-        give_shared(y, &masks);
-        give_shared(y, &tables);
+    if (!steps->mask_kept) give_masks(y, l);
+    forward(y, head_of(y), true);
+}
+
+/* Autocast is left: all pieces' casts go, then what runs behind it, of the head */
+static void leave_autocast(vram_player *y)
+{
+    const vram_steps *steps = y->steps;
+    int top = y->kepts;
+    for (int i = steps->layers - 1; i >= 0; i--) {
+        forget(y, layer(y, i), i, top);
+        top = y->from[i];
     }
-    forward(y, head, true);
-    top = y->kepts;
-    for (int i = steps->layers - 1; i >= 0; top = y->from[i--]) forget(y, layer(y, i), i, top);
-    forget(y, embedding, steps->layers, top);
-    play(y, head->event[VRAM_PART_FORGET], head->event[VRAM_PART_BACKWARD]);
+    forget(y, embedding_of(y), steps->layers, top);
+    play(y, head_of(y)->event[VRAM_PART_FORGET], head_of(y)->event[VRAM_PART_BACKWARD]);
     y->carried = NONE;
     vram_player_after_forward(y, steps->layers);
-    vram_player_before_backward(y, steps->layers, steps->layers - 1);
-    int shards = y->gradients;
-    backward(y, head);
+}
+
+static void backward_layers(vram_player *y)
+{
     double small = y->small_gradients;
-    for (int i = steps->layers - 1; i >= 0; i--) {
+    for (int i = y->steps->layers - 1; i >= 0; i--) {
         int from = y->gradients;
         begin(y, layer(y, i));
         pop_kept(y, i);
@@ -236,22 +249,44 @@ static void micro_batch(vram_player *y)
         vram_player_reduce(y, i, from, small);
         small = y->small_gradients;
     }
-    give_shared(y, &masks);
-    give_shared(y, &tables);
-    begin(y, embedding);
-    pop_kept(y, steps->layers);
-    backward(y, embedding);
+}
+
+static void backward_embedding(vram_player *y)
+{
+    begin(y, embedding_of(y));
+    pop_kept(y, y->steps->layers);
+    backward(y, embedding_of(y));
     give(y, y->carried, y->carried_bytes);
     if (y->tied != NONE) vram_player_keep_gradient(y, y->tied, y->tied_bytes);
     y->tied = y->carried = NONE;
-    vram_player_reduce_root(y, shards);
+}
+
+static void give_late(vram_player *y)
+{
     for (short next; y->late != NONE; y->late = next) {
         next = y->p->block[y->late].next;
-        give(y, (short)y->late, 0);
+        give(y, y->late, 0);
     }
     vram_segments_small(y->p, -y->small_late);
     y->small_late = 0;
-    give_shared(y, &ids);
+}
+
+static void micro_batch(vram_player *y)
+{
+    int layers = y->steps->layers, shards = y->gradients;
+    shared_lists l = {.ids = {.n = 0}};
+    y->kepts = 0;
+    take_shared(y, &l.ids, VRAM_WHAT_INPUT_IDS);
+    go_forward(y, &l);
+    leave_autocast(y);
+    vram_player_before_backward(y, layers, layers - 1);
+    backward(y, head_of(y));
+    backward_layers(y);
+    give_masks(y, &l);
+    backward_embedding(y);
+    vram_player_reduce_root(y, shards);
+    give_late(y);
+    give_shared(y, &l.ids);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- what is played -- */
@@ -310,8 +345,7 @@ bool vram_play(const vram_scenario *s, const vram_report *report, const vram_ste
     y.steps = steps;
     y.event = steps->record.event;
     y.p = segments;
-    y.carried = y.tied = y.buffer = y.scatter = NONE;
-    y.late = NONE;
+    y.carried = y.tied = y.buffer = y.scatter = y.late = NONE;
     vram_segments_clear(segments, limit);
     vram_player_units(&y);
     vram_player_rows(&y);

@@ -63,7 +63,7 @@ static void gather(vram_player *y, int place)
         short block = vram_player_take(y, y->gathered_bytes[i], 0);
         if (block == VRAM_BLOCK_SMALL) y->small_gathered[place] += y->gathered_bytes[i];
         if (block < 0) continue;
-        y->p->block[block].next = (short)y->gathered[place];
+        y->p->block[block].next = y->gathered[place];
         y->gathered[place] = block;
     }
 }
@@ -72,7 +72,7 @@ static void reshard(vram_player *y, int place)
 {
     for (short next; y->gathered[place] != NONE; y->gathered[place] = next) {
         next = y->p->block[y->gathered[place]].next;
-        vram_player_give(y, (short)y->gathered[place], 0);
+        vram_player_give(y, y->gathered[place], 0);
     }
     vram_segments_small(y->p, -y->small_gathered[place]);
     y->small_gathered[place] = 0;

@@ -31,14 +31,14 @@ typedef struct {
     double tied_bytes;
     int kepts, gradients, gathereds;
     double small_gradients, small_late;
-    int late;                  /* what goes when backward is over: a chain of blocks */
+    short late;                /* what goes when backward is over: a chain of blocks */
     short buffer, scatter;     /* of the last all-gather, until it is copied out; of the last reduce-scatter, until the next */
     double scatter_bytes, trained_width;
     short at[VRAM_PLAYER_TENSORS]; /* blocks of the tensors of the piece at hand */
     int from[VRAM_MAX_LAYERS + 2]; /* where a piece's kept tensors begin */
     vram_player_kept kept[VRAM_PLAYER_KEPT];
     short gradient[VRAM_PLAYER_GRADIENTS];
-    int gathered[VRAM_MAX_LAYERS + 1]; /* parameters of a layer, of the root behind them: chains of blocks .. */
+    short gathered[VRAM_MAX_LAYERS + 1]; /* parameters of a layer, of the root behind them: chains of blocks .. */
     double small_gathered[VRAM_MAX_LAYERS + 1]; /* .. and small ones */
     int gathered_from[VRAM_MAX_KINDS + 2]; /* sizes of a kind's parameters, of the root's: where they begin */
     double gathered_bytes[VRAM_PLAYER_GATHERED];
