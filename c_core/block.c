@@ -1523,11 +1523,13 @@ void vram_block_head(const vram_pass *pass, vram_tape *t)
     finish(&b, VRAM_NO_CELL);
 }
 
-/* numbers of cos for a position */
+/* numbers of cos for a position; of latent attention those that turn (head_dim = qk_rope_head_dim: models/deepseek_v3/configuration_deepseek_v3.py) */
 static double rotary_dim(const vram_model *m)
 {
-    for (int i = 0; i < m->kinds; i++)
-        if (m->kind[i].attention.type != VRAM_MIXER_NONE) return (double)(m->kind[i].attention.rotary_dim > 0 ? m->kind[i].attention.rotary_dim : m->kind[i].attention.head_dim);
+    for (int i = 0; i < m->kinds; i++) {
+        const vram_attention *a = &m->kind[i].attention;
+        if (a->type != VRAM_MIXER_NONE) return (double)(a->type == VRAM_MIXER_MLA ? a->qk_rope_head_dim : a->rotary_dim > 0 ? a->rotary_dim : a->head_dim);
+    }
     return 0;
 }
 
