@@ -1533,20 +1533,25 @@ static double rotary_dim(const vram_model *m)
     return 0;
 }
 
-/* Bytes of the masks that transformers makes: none for flash; none for sdpa but for windows; a number or a byte for each query and key */
-double vram_block_mask(const vram_pass *pass, vram_factor factor[4])
+vram_masks vram_block_masks(const vram_pass *pass)
 {
     const vram_scenario *s = pass->scenario;
-    double masks = 0;
-    bool whole = false, windows = false, is_eager = eager_attention(pass);
+    vram_masks masks = {false, false};
+    bool is_eager = eager_attention(pass);
     for (int i = 0; i < pass->model->kinds; i++) {
         const vram_attention *a = &pass->model->kind[i].attention;
         if (a->type == VRAM_MIXER_NONE) continue;
-        if (a->window > 0) windows |= is_eager || packed(pass) || (s->training.attention == VRAM_ATTENTION_SDPA && pass->tokens >= (double)a->window);
-        else whole |= is_eager || packed(pass) || style_of(pass->model).indexed;
+        if (a->window > 0) masks.window |= is_eager || packed(pass) || (s->training.attention == VRAM_ATTENTION_SDPA && pass->tokens >= (double)a->window);
+        else masks.whole |= is_eager || packed(pass) || style_of(pass->model).indexed;
     }
-    masks = (double)whole + (double)windows;
-    factor[0] = (vram_factor){VRAM_SYMBOL_COPIES, masks * (is_eager ? pass->batch : 1)};
+    return masks;
+}
+
+double vram_block_mask(const vram_pass *pass, vram_factor factor[4])
+{
+    vram_masks masks = vram_block_masks(pass);
+    bool is_eager = eager_attention(pass);
+    factor[0] = (vram_factor){VRAM_SYMBOL_COPIES, (masks.whole + masks.window) * (is_eager ? pass->batch : 1)};
     factor[1] = (vram_factor){VRAM_SYMBOL_SEQUENCE, pass->tokens};
     factor[2] = (vram_factor){VRAM_SYMBOL_KEYS, pass->tokens};
     factor[3] = (vram_factor){VRAM_SYMBOL_BYTES_PER_ELEMENT, is_eager ? vram_stream_width(pass) : 1};

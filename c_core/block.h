@@ -60,7 +60,11 @@ void vram_head_write(const vram_pass *pass, vram_tape *tape, vram_cell last, vra
 void vram_block_shared(const vram_pass *pass, vram_role role, unsigned phases, vram_report *report);
 bool vram_caller_keeps_logits(const vram_scenario *scenario);
 bool vram_is_tied(const vram_pass *pass);
-double vram_block_mask(const vram_pass *pass, vram_factor factor[4]); /* bytes, and their factors; held while the layers run */
+/* Masks that transformers makes, held while the layers run: none for flash; none for sdpa but for windows; a number or a byte for each query and key.
+ * Which there are; bytes of all, and their factors */
+typedef struct { bool whole, window; } vram_masks;
+vram_masks vram_block_masks(const vram_pass *pass);
+double vram_block_mask(const vram_pass *pass, vram_factor factor[4]);
 double vram_words_on_rank(const vram_pass *pass); /* rows of embedding and head after tensor parallelism */
 double vram_stream_tokens(const vram_pass *pass); /* tokens of the residual stream after sequence parallelism */
 int vram_logits_width(const vram_pass *pass); /* bytes of a number in the logits that the model returns */

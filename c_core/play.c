@@ -155,52 +155,10 @@ static void backward(vram_player *y, const vram_recorded *r)
 
 static const vram_recorded *layer(const vram_player *y, int i) { return &y->steps->piece[y->steps->layer[i]]; }
 
-/* Bytes of one of the tensors that all layers share, and how many there are */
-static double shared(const vram_player *y, vram_what what, double *copies)
-{
-    double bytes = 0;
-    *copies = 1;
-    for (int i = 0; i < y->report->entries; i++) {
-        const vram_entry *e = &y->report->entry[i];
-        if (e->component != VRAM_COMPONENT_ACTIVATIONS || e->what != what) continue;
-        bytes = e->bytes;
-        if (e->factor[0].symbol == VRAM_SYMBOL_COPIES) *copies = e->factor[0].value;
-    }
-    return vram_round_up(bytes / *copies, 512);
-}
-
-enum { SHARED = 16 };
-typedef struct { int n; struct { short block; double bytes; } item[SHARED]; } shared_list;
-typedef struct { shared_list ids, masks, tables; } shared_lists;
-
-static void take_shared(vram_player *y, shared_list *l, vram_what what)
-{
-    double copies, bytes = shared(y, what, &copies);
-    for (double i = 0; i < copies && bytes > 0; i++) {
-        if (l->n == SHARED) return;
-        l->item[l->n].bytes = bytes;
-        l->item[l->n++].block = vram_player_take(y, bytes, 0);
-    }
-}
-
-static void give_shared(vram_player *y, shared_list *l)
-{
-    while (l->n > 0) {
-        l->n--;
-        give(y, l->item[l->n].block, l->item[l->n].bytes);
-    }
-}
-
-static void give_masks(vram_player *y, shared_lists *l)
-{
-    give_shared(y, &l->masks);
-    give_shared(y, &l->tables);
-}
-
 static const vram_recorded *embedding_of(const vram_player *y) { return &y->steps->piece[y->steps->embedding]; }
 static const vram_recorded *head_of(const vram_player *y) { return &y->steps->piece[y->steps->head]; }
 
-static void go_forward(vram_player *y, shared_lists *l)
+static void go_forward(vram_player *y)
 {
     const vram_steps *steps = y->steps;
     vram_player_before_forward(y, steps->layers);
@@ -209,8 +167,7 @@ static void go_forward(vram_player *y, shared_lists *l)
     double words_bytes = y->carried_bytes;
     hold(y, words, words_bytes);
     push_kept(y, embedding_of(y), steps->layers);
-    take_shared(y, &l->masks, VRAM_WHAT_CAUSAL_MASK);
-    take_shared(y, &l->tables, VRAM_WHAT_ROTARY_TABLES);
+    vram_player_take_masks(y);
     for (int i = 0; i < steps->layers; i++) {
         vram_player_before_forward(y, i);
         forward(y, layer(y, i), true);
@@ -218,7 +175,7 @@ static void go_forward(vram_player *y, shared_lists *l)
         vram_player_after_forward(y, i);
     }
     give(y, words, words_bytes);
-    if (!steps->mask_kept) give_masks(y, l);
+    if (!steps->masks_kept) vram_player_give_masks(y);
     forward(y, head_of(y), true);
 }
 
@@ -274,19 +231,18 @@ static void give_late(vram_player *y)
 static void micro_batch(vram_player *y)
 {
     int layers = y->steps->layers, shards = y->gradients;
-    shared_lists l = {.ids = {.n = 0}};
     y->kepts = 0;
-    take_shared(y, &l.ids, VRAM_WHAT_INPUT_IDS);
-    go_forward(y, &l);
+    vram_player_take_ids(y);
+    go_forward(y);
     leave_autocast(y);
     vram_player_before_backward(y, layers, layers - 1);
     backward(y, head_of(y));
     backward_layers(y);
-    give_masks(y, &l);
+    vram_player_give_masks(y);
     backward_embedding(y);
     vram_player_reduce_root(y, shards);
     give_late(y);
-    give_shared(y, &l.ids);
+    vram_player_give_ids(y);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- what is played -- */

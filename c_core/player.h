@@ -1,4 +1,4 @@
-/* player.h -- what the parts of the play share: play.c has the pieces, play_parameters.c weights and the optimizer, play_fsdp.c the engine. */
+/* player.h -- what the parts of the play share: play.c has the pieces, play_shared.c what all layers share, play_parameters.c weights and the optimizer, play_fsdp.c the engine. */
 #ifndef VRAM_PLAYER_H
 #define VRAM_PLAYER_H
 
@@ -6,11 +6,13 @@
 #include "sharding.h"
 
 enum {
-    VRAM_PLAYER_TENSORS = 4096, VRAM_PLAYER_KEPT = 8192, VRAM_PLAYER_GRADIENTS = 4096, VRAM_PLAYER_GATHERED = 1024, VRAM_PLAYER_STREAM_GATHER = 1, VRAM_PLAYER_STREAM_SCATTER = 2,
+    VRAM_PLAYER_TENSORS = 4096, VRAM_PLAYER_KEPT = 8192, VRAM_PLAYER_GRADIENTS = 4096, VRAM_PLAYER_GATHERED = 1024, VRAM_PLAYER_SHARED = 4, VRAM_PLAYER_STREAM_GATHER = 1, VRAM_PLAYER_STREAM_SCATTER = 2,
     VRAM_BLOCK_SMALL = -2      /* instead of a block: a small tensor, which is only counted */
 };
 
 typedef struct { short tensor, block; } vram_player_kept;
+typedef struct { short block; double bytes; } vram_player_shared;
+typedef struct { int n; vram_player_shared item[VRAM_PLAYER_SHARED]; } vram_player_list;
 
 /* A row of the model's table as it is on this rank: `times` tensors of rows x columns x copies, and pairs of an adapter's; bytes of a stored one */
 typedef struct { double times, rows, columns, copies, stored; bool trained; vram_lora_pair pair; double pairs; } vram_player_row;
@@ -34,6 +36,7 @@ typedef struct {
     short late;                /* what goes when backward is over: a chain of blocks */
     short buffer, scatter;     /* of the last all-gather, until it is copied out; of the last reduce-scatter, until the next */
     double scatter_bytes, trained_width;
+    vram_player_list ids, masks, tables;
     short at[VRAM_PLAYER_TENSORS]; /* blocks of the tensors of the piece at hand */
     int from[VRAM_MAX_LAYERS + 2]; /* where a piece's kept tensors begin */
     vram_player_kept kept[VRAM_PLAYER_KEPT];
@@ -51,6 +54,12 @@ void vram_player_give(vram_player *y, short block, double bytes);
 void vram_player_keep_gradient(vram_player *y, short block, double bytes);
 void vram_player_give_gradients(vram_player *y, int from, double small); /* those since; small: what small ones came to then */
 static inline double vram_player_up(double bytes) { return vram_round_up(bytes, 512); }
+
+/* ---- play_shared.c ---- */
+void vram_player_take_ids(vram_player *y);
+void vram_player_take_masks(vram_player *y); /* and the tables of positions */
+void vram_player_give_masks(vram_player *y);
+void vram_player_give_ids(vram_player *y);
 
 /* ---- play_parameters.c ---- */
 void vram_player_rows(vram_player *y);

@@ -717,8 +717,10 @@ static void steps_of(const walk *k, vram_steps *steps)
     steps->head = (unsigned char)pieces++;
     steps->layers = (int)pass->stage.layers;
     steps->full = steps->record.full || pieces > VRAM_STEPS_PIECES;
-    steps->mask = k->summit.mask;
-    steps->mask_kept = recomputes(pass->scenario);
+    steps->masks = vram_block_masks(pass);
+    steps->mask = k->summit.mask / vram_max(1, steps->masks.whole + steps->masks.window);
+    steps->pairs = pass->tokens * pass->tokens;
+    steps->masks_kept = recomputes(pass->scenario);
 }
 
 static void walk_all(walk *k, const vram_pass *pass, const vram_replay *replay)

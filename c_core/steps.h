@@ -5,7 +5,7 @@
 #ifndef VRAM_STEPS_H
 #define VRAM_STEPS_H
 
-#include "tape.h"
+#include "block.h"
 
 enum { VRAM_STEPS_PIECES = 32 };
 
@@ -37,8 +37,9 @@ typedef struct vram_steps {
     int layers;
     bool full;                 /* a list was too short: not to be played */
     bool named;                /* the embeddings have a name while the layers run */
-    double mask;               /* bytes; held while the layers run, */
-    bool mask_kept;            /* and until the first has gone backward */
+    vram_masks masks;          /* held while the layers run, */
+    bool masks_kept;           /* and until the first has gone backward */
+    double mask, pairs;        /* bytes of one; of a boolean for each query and key */
 } vram_steps;
 
 #endif
