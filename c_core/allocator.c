@@ -94,5 +94,5 @@ double vram_model_slack(const vram_scenario *s, const vram_model *model, double 
             if (model->tensor[t].kind == model->layer_kind[i]) take_row(&a, &row[t], &tensors);
     for (int t = 0; t < model->tensors; t++)
         if (model->tensor[t].kind < 0 && model->tensor[t].part != VRAM_PART_EMBEDDING) take_row(&a, &row[t], &tensors);
-    return vram_max(0, a.allocated - tensors);
+    return ceil(vram_max(0, a.allocated - tensors)); /* halves of bytes: four-bit matrices of an odd number of values */
 }

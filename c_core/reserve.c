@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <string.h>
 
+static const double MOST_PLAYED = 70368744177664; /* 2^46 bytes: more than a block of segments.c may have, and than any card */
+
 enum { KINDS = 256, MOST = 512, NONE = VRAM_NO_BLOCK }; /* MOST: tensors of a kind that are played one by one */
 
 typedef struct { unsigned char component, stream; short what; double bytes, want[VRAM_PHASE_COUNT]; int held; short first; } kind;
@@ -151,6 +153,7 @@ static idle_bytes idle(const vram_scenario *s, const vram_report *report, vram_s
     for (int ph = 0; ph < VRAM_PHASE_COUNT; ph++)
         if (report->phases & VRAM_BIT(ph)) peak = vram_max(peak, sum[ph]);
     double holes = vram_max(0, used - peak);
+    if (peak + holes <= s->gpu.usable_bytes) all = vram_min(all, s->gpu.usable_bytes);
     return (idle_bytes){holes, vram_max(0, all - peak) - holes};
 }
 
@@ -173,6 +176,7 @@ static bool played(const vram_scenario *s, const vram_steps *steps, const vram_r
 {
     if (steps == NULL || !vram_play(s, report, steps, 0, segments)) return false;
     double all = segments->most, need = needed(s, steps, report, segments);
+    if (need <= s->gpu.usable_bytes) all = vram_min(all, s->gpu.usable_bytes); /* no more than there is */
     bytes->holes = vram_max(0, need - peak);
     bytes->whole = vram_max(0, all - peak) - bytes->holes;
     return true;
@@ -184,7 +188,7 @@ void vram_reserve(const vram_scenario *s, const vram_steps *steps, bool verdict_
     if (!s->overheads || !pytorch) return;
     double peak = 0;
     for (int ph = 0; ph < VRAM_PHASE_COUNT; ph++) peak = vram_max(peak, vram_bytes_alive(report, (vram_phase)ph, ~VRAM_BIT(VRAM_COMPONENT_CONTEXT)));
-    if (verdict_alone && peak > s->gpu.usable_bytes) return;
+    if (peak >= MOST_PLAYED || (verdict_alone && peak > s->gpu.usable_bytes)) return;
     idle_bytes bytes;
     vram_segments segments;
     bool exact = played(s, steps, report, peak, &segments, &bytes);
