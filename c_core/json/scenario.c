@@ -76,7 +76,7 @@ static const field fields[] = {
     {"training.gradients", FORMAT, AT(training.gradients), VRAM_LIST_FORMAT, "bf16|fp16|fp32", 0, 0, UNSET, NULL, NULL, TRAINS},
     {"training.optimizer", ENUM, AT(training.optimizer), VRAM_LIST_OPTIMIZER, NULL, 0, 0, VRAM_OPTIMIZER_ADAMW, NULL, NULL, TRAINS},
     {"training.optimizer_states", FORMAT, AT(training.optimizer_states), VRAM_LIST_FORMAT, "fp32|bf16|fp16", 0, 0, UNSET, NULL, NULL, TRAINS},
-    {"training.optimizer_impl", ENUM, AT(training.optimizer_impl), VRAM_LIST_OPTIMIZER_IMPL, NULL, 0, 0, VRAM_OPTIMIZER_IMPL_FOREACH, NULL, NULL, TRAINS ";training.optimizer=adamw;!parallel.offload=optimizer|optimizer+weights"},
+    {"training.optimizer_impl", ENUM, AT(training.optimizer_impl), VRAM_LIST_OPTIMIZER_IMPL, NULL, 0, 0, VRAM_OPTIMIZER_IMPL_FOREACH, NULL, NULL, TRAINS ";training.optimizer=adamw|muon|galore;!parallel.offload=optimizer|optimizer+weights"},
     {"training.sequence_length", INTEGER, AT(training.sequence_length), 0, NULL, 1, 16777216, 4096, NULL, "tokens", "task=training"},
     {"training.micro_batch", INTEGER, AT(training.micro_batch), 0, NULL, 1, 65536, 1, NULL, "sequences", TRAINS},
     {"training.gradient_accumulation", INTEGER, AT(training.gradient_accumulation), 0, NULL, 1, 1048576, 1, NULL, "steps", TRAINS},

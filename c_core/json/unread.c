@@ -16,14 +16,13 @@ static const struct { const char *path, *where; } unread[] = {
     {"llama_cpp.imatrix", "weights!=gguf:Q4_0|gguf:Q5_0|gguf:IQ4_NL|gguf:IQ4_XS|gguf:IQ3_XXS"},
     {"llama_cpp.mla_cache", "~latent=false"},
     {"speculative.mtp_tokens", "~predicts=false;~recurrent=false"},
-    {"training.precision", "task=training;training.method=lora;training.precision!=amp"}, /* the base is as `weights` says, adapters as lora.dtype */
-    {"training.precision", "task=rl;training.method=lora;training.precision!=amp;rl.critic=none"}, /* a critic is trained whole */
-    {"training.autocast", "~megatron=true"},
+    {"training.precision", "task=training;training.method=lora;training.precision!=amp;parallel.engine=plain|ddp"}, /* the base is as `weights` says, adapters as lora.dtype */
+    {"training.precision", "task=rl;training.method=lora;training.precision!=amp;rl.critic=none;parallel.engine=plain|ddp"}, /* a critic is trained whole */
     {"rl.offload_idle", "~waiting=false"},
     {"training.optimizer", "parallel.offload!=none;training.optimizer!=lomo"},
     {"training.gradients", "parallel.offload!=none;parallel.engine=plain|megatron"},
-    {"training.gradients", "parallel.offload!=none;parallel.engine=fsdp1|fsdp2;~shares=false"},
-    {"training.gradient_accumulation", "~megatron=true;parallel.pipeline=1"}, /* its buffer of gradients stands anyway */
+    {"training.gradients", "task=training;parallel.offload!=none;parallel.engine=fsdp1|fsdp2;~shares=false"},
+    {"training.gradient_accumulation", "task=training;~megatron=true;parallel.pipeline=1"}, /* its buffer of gradients stands anyway */
     {"training.packing", "training.packing=wrapped"}, /* rows like others */
     {"training.optimizer_states", "parallel.offload!=none"},
     {"training.optimizer_states", "training.optimizer!=adamw|sgd-momentum|muon|galore"},
@@ -33,7 +32,7 @@ static const struct { const char *path, *where; } unread[] = {
     {"training.kernels", "~megatron=true"},
     {"parallel.zero", "parallel.engine=ddp"},
     {"parallel.zero", "~shares=false;parallel.engine!=deepspeed|fsdp2"},
-    {"parallel.zero", "parallel.engine=plain;parallel.offload=optimizer+weights"},
+    {"parallel.zero", "task=training;parallel.engine=plain;parallel.offload=optimizer+weights"},
     {"parallel.zero", "parallel.engine=fsdp2;parallel.pipeline!=1;training.method=full"}, /* a stage keeps its parameters gathered */
     {"parallel.sequence", "parallel.tensor=1"},
     {"parallel.virtual_pipeline", "parallel.pipeline=1"},
