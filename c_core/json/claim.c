@@ -380,12 +380,31 @@ static void descend(search *q, int g, int cost)
     }
 }
 
+static int cost_of(const search *q, const choice of)
+{
+    int cost = 0;
+    for (int g = 0; g < q->groups; g++) cost += of[g] ? q->group[g].level[of[g] - 1].cost : 0;
+    return cost;
+}
+
+/* What fits without one of its changes, too, goes without it: changes are no sum, and the search tries them in one order. */
+static void make_lean(search *q)
+{
+    for (int g = 0; g < q->groups; g++) {
+        choice without;
+        const tried *t = q->best[g] ? without_one(q, q->best, g, without) : NULL;
+        if (t && t->fits) memcpy(q->best, without, sizeof(choice));
+    }
+    q->best_cost = cost_of(q, q->best);
+}
+
 static bool cheapest(search *q, unsigned without)
 {
     q->without = without;
     q->best_cost = -1;
     memset(q->now, 0, sizeof q->now);
     descend(q, 0, 0);
+    if (q->best_cost >= 0) make_lean(q);
     return q->best_cost >= 0;
 }
 
@@ -501,7 +520,7 @@ static void judge(search *q, const tried *said, vram_json_claim_answer *answer)
     bool found = cheapest(q, 0);
     if (!found && least && least->fits) { /* the search has ended before it came to this */
         memcpy(q->best, q->least, sizeof(choice));
-        for (int g = q->best_cost = 0; g < q->groups; g++) q->best_cost += q->best[g] ? q->group[g].level[q->best[g] - 1].cost : 0;
+        make_lean(q);
         found = true;
     }
     answer->verdict = found ? VRAM_JSON_ONLY_IF : VRAM_JSON_NO;
