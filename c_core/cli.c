@@ -303,8 +303,9 @@ static int batch(vram_json *json)
     for (ssize_t n; (n = getline(&line, &room, stdin)) >= 0;) {
         char *report = vram_json_estimate(json, line, (size_t)n);
         if (!report) return BUG;
-        puts(report);
+        bool sent = puts(report) >= 0 && fflush(stdout) == 0; /* whoever asks line by line waits for this one */
         vram_json_free(report);
+        if (!sent) break;
     }
     free(line);
     return ferror(stdin) || fflush(stdout) ? BUG : DONE;
