@@ -135,15 +135,16 @@ static bool answer(const question *q, const vram_scenario *s, vram_json_answer *
     return true;
 }
 
-/* Paths that the request names, or the task's own questions: the base's type is one only where it is stored as said. */
+/* Paths that the request names, or the task's own questions: the base's type is one only where it is stored as said, rollouts where there are any. */
 static cJSON *questions(const cJSON *said, const vram_scenario *s)
 {
     if (cJSON_IsArray(said)) return cJSON_Duplicate(said, 1);
     cJSON *paths = cJSON_CreateArray();
     bool stored = s->task == VRAM_TASK_INFERENCE || s->training.method == VRAM_METHOD_LORA;
     const char *const *list = s->task == VRAM_TASK_INFERENCE && s->engine == VRAM_ENGINE_LLAMA_CPP ? asked_of_llama_cpp : asked[s->task];
+    bool samples = s->task != VRAM_TASK_RL || s->rl.algorithm != VRAM_ALGORITHM_DPO;
     for (; *list; list++)
-        if (stored || strcmp(*list, "weights") != 0) cJSON_AddItemToArray(paths, cJSON_CreateString(*list));
+        if ((stored || strcmp(*list, "weights") != 0) && (samples || strcmp(*list, "rl.rollout_batch") != 0)) cJSON_AddItemToArray(paths, cJSON_CreateString(*list));
     return paths;
 }
 
