@@ -345,7 +345,7 @@ for (const [place, url, allowed] of places) {
     await open(page, url, '#v=1&task=training&model=qwen3-8b&gpu=a100-80gb&lang=en&unit=GB')
     await page.waitForSelector('#whatif .whatif-row')
     const look = () => page.evaluate(() => ({
-      peak: Number(document.querySelector('#sentence [data-bytes]').dataset.bytes),
+      peak: Number(document.querySelector('#sentence [data-bytes]').dataset.needed), // as the verdict has it
       rows: [...document.querySelectorAll('#whatif .whatif-row')].map(b => ({ change: b.dataset.change, bytes: Number(b.firstChild.dataset.bytes), cost: b.querySelector('.whatif-cost').textContent })),
       none: [...document.querySelectorAll('#whatif .whatif-rest button')].map(b => b.dataset.change),
     }))

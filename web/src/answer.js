@@ -5,6 +5,13 @@ import { SEEN, cardOf, contextAtPeak, givenBack } from './reading.js';
 import { bytes, bytesFull, count } from './units.js';
 
 
+// A card may be large enough and still not do: too few of them for the degrees that were said, or no room in a pool for one sequence.
+function whyNot(report, fit) {
+  if (!fit.gpus_needed) return '_never';
+  if (fit.headroom_bytes < 0) return '';
+  return report.notes.some((n) => n.id === 'gpus_below_product') ? '_few' : '_pool';
+}
+
 // -> {id, vars} of the sentence; `vars` are texts
 export function sentenceParts(report, presets, unit) {
   const card = cardOf(report, presets);
@@ -27,7 +34,7 @@ export function sentenceParts(report, presets, unit) {
     left: bytes(Math.max(0, card.fit.headroom_bytes), unit),
     missing: bytes(Math.max(0, -card.fit.headroom_bytes), unit),
   };
-  return { id: `${gpus > 1 ? 'many' : 'one'}_${verdict}${verdict === 'no' && !needed ? '_never' : ''}`, whole: context > 0, vars };
+  return { id: `${gpus > 1 ? 'many' : 'one'}_${verdict}${verdict === 'no' ? whyNot(report, card.fit) : ''}`, whole: context > 0, vars };
 }
 
 export const sentenceText = (report, presets, unit) => {
@@ -37,7 +44,7 @@ export const sentenceText = (report, presets, unit) => {
 
 export function fillSentence(node, report, presets, unit) {
   const { id, whole, vars } = sentenceParts(report, presets, unit);
-  const number = el('strong', { class: 'peak', title: bytesFull(report.peak.bytes), data: { bytes: report.peak.bytes } }, vars.peak);
+  const number = el('strong', { class: 'peak', title: bytesFull(report.peak.bytes), data: { bytes: report.peak.bytes, needed: report.fits[0].needed_bytes } }, vars.peak);
   const room = word('room', whole ? 'whole' : 'usable', vars);
   node.dataset.verdict = cardOf(report, presets).fit.verdict;
   node.replaceChildren(...rich('sentence', id, { ...vars, room, peak: number }).flatMap((part) => (typeof part === 'string' ? prose(part) : [part])));

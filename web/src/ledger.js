@@ -178,7 +178,7 @@ export function makeLedger(root, { onPhase }) {
       setAttr(totalBytes, 'title', bytesExact(at.bytes));
       totalBytes.dataset.bytes = at.bytes;
       const must = at.bytes - rows.reduce((s, g) => s + (g.back ? g.bytes : 0), 0); // as the verdict has it
-      show(mustRow, must < at.bytes);
+      show(mustRow, bytes(must, unit) !== bytes(at.bytes, unit)); // a row that says the same number says nothing
       setText(mustName, ui('total_must'));
       setText(mustBytes, bytes(must, unit));
       setAttr(mustBytes, 'title', bytesExact(must));

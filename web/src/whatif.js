@@ -1,4 +1,5 @@
-// What if: each lever of a training pulled alone. What it takes off the peak, what it costs in compute, where the peak then lies;
+// What if: each lever of a training pulled alone. What it takes off what must find room, as the verdict counts it (PyTorch's cache need not), what it
+// costs in compute, where the peak then lies;
 // a click pulls it. The bytes are the core's; the costs are words.
 import { el, keyed, setAttr, setText, show } from './dom.js';
 import { sentences, ui, word } from './i18n.js';
@@ -38,7 +39,7 @@ export function makeWhatIf(root, { core, onPick }) {
       const answers = core.options(scenario, { [path]: values })[path] ?? [];
       yield;
       found.push(...answers.filter((a) => !a.error && (path !== 'training.loss' || modelled({ [path]: a.value }, path)))
-        .map((a) => ({ key: `${path}=${a.value}`, name: () => ownName(path, a.value), cost: () => costOf(path, a.value, now), patch: { [path]: a.value }, bytes: a.bytes, phase: a.phase, verdict: a.verdict })));
+        .map((a) => ({ key: `${path}=${a.value}`, name: () => ownName(path, a.value), cost: () => costOf(path, a.value, now), patch: { [path]: a.value }, bytes: a.needed_bytes, phase: a.phase, verdict: a.verdict })));
       yield;
     }
     return [...found, ...sharded(scenario, now)];
@@ -49,7 +50,7 @@ export function makeWhatIf(root, { core, onPick }) {
     const n = Math.max(SHARDED, now.parallel.data);
     const patch = { 'parallel.data': n, 'parallel.zero': 3, 'parallel.engine': 'fsdp2', gpus: undefined }; // as many as that makes
     const answer = core.estimate(withPatch(scenario, patch));
-    return answer.error ? [] : [{ key: 'sharded', name: () => ui('whatif_sharded', { n }), cost: () => word('whatif', 'sharded'), patch, bytes: answer.peak.bytes, phase: answer.peak.phase, verdict: answer.fits[0].verdict }];
+    return answer.error ? [] : [{ key: 'sharded', name: () => ui('whatif_sharded', { n }), cost: () => word('whatif', 'sharded'), patch, bytes: answer.fits[0].needed_bytes, phase: answer.peak.phase, verdict: answer.fits[0].verdict }];
   }
 
   function make(row) {
@@ -64,7 +65,7 @@ export function makeWhatIf(root, { core, onPick }) {
     // a piece of work for each lever
     * update({ scenario, report, unit }) {
       if (report.scenario.task === 'inference') { show(root.parentNode, false); return; }
-      const { bytes: peak, phase } = report.peak;
+      const { phase } = report.peak, peak = report.fits[0].needed_bytes;
       const small = (r) => Math.abs(r.bytes - peak) < peak * NOTHING;
       const rows = (yield* changesOf({ scenario, report })).sort((a, b) => a.bytes - b.bytes);
       show(root.parentNode, rows.length > 0);
