@@ -63,7 +63,6 @@ TEST(unread_said, "unread: what is said and not read is noted, and changes nothi
         {TRAIN("\"optimizer\":\"adamw-8bit\"", ",\"parallel\":{\"offload\":\"optimizer\"}"), "training.optimizer"},
         {TRAIN("\"gradients\":\"fp32\"", ",\"parallel\":{\"offload\":\"optimizer+weights\"}"), "training.gradients"},
         {TRAIN("\"kernels\":\"fused\"", ",\"parallel\":{\"engine\":\"megatron\"}"), "training.kernels"},
-        {TRAIN("\"autocast\":true", ",\"parallel\":{\"engine\":\"megatron\"}"), "training.autocast"},
         {TRAIN("\"optimizer_impl\":\"fused\"", ",\"parallel\":{\"engine\":\"megatron\"}"), "training.optimizer_impl"},
         {TRAIN("\"gradient_accumulation\":8", ",\"parallel\":{\"engine\":\"megatron\"}"), "training.gradient_accumulation"},
         {TRAIN("\"packing\":\"wrapped\"", ""), "training.packing"},
@@ -107,6 +106,9 @@ TEST(unread_said, "unread: what is said and not read is noted, and changes nothi
 TEST(unread_silent, "unread: defaults, what is read, and what would be so anyway raise no note")
 {
     static const char *const silent[] = {
+        TRAIN("\"optimizer\":\"muon\",\"optimizer_impl\":\"for-loop\"", ""), /* Muon leaves embeddings, norms and the head to AdamW */
+        "{\"task\":\"training\",\"model\":\"deepseek-v4-flash\",\"training\":{\"method\":\"lora\",\"precision\":\"bf16\"},\"parallel\":{\"engine\":\"fsdp2\"}}", /* gathered in another type */
+        "{\"task\":\"rl\",\"model\":\"qwen2.5-0.5b\",\"parallel\":{\"data\":16,\"zero\":3,\"offload\":\"optimizer+weights\"}}", /* the reference is in shares */
         TRAIN("\"method\":\"full\",\"clip\":1,\"checkpointing\":\"full\",\"checkpointing_interval\":2", ",\"parallel\":{\"zero\":0,\"data\":1}"),
         TRAIN("\"method\":\"full\"", ",\"lora\":{\"rank\":16,\"dropout\":0,\"dtype\":\"fp32\"},\"weights\":\"bf16\""), /* defaults */
         TRAIN("\"method\":\"lora\"", ",\"lora\":{\"rank\":8},\"weights\":\"nf4\""),

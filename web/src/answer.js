@@ -1,14 +1,14 @@
 // The sentence: how much, when, on which card, and what to do. One or two short clauses, made of words for ids.
 import { el, prose } from './dom.js';
 import { rich, ui, word } from './i18n.js';
-import { SEEN, cardOf, contextAtPeak, givenBack } from './reading.js';
+import { SEEN, cardOf, contextAtPeak, givenBack, need } from './reading.js';
 import { bytes, bytesFull, count } from './units.js';
 
 
 // A card may be large enough and still not do: too few of them for the degrees that were said, or no room in a pool for one sequence.
 function whyNot(report, fit) {
   if (!fit.gpus_needed) return '_never';
-  if (fit.headroom_bytes < 0) return '';
+  if (need(report) - givenBack(report) > fit.usable_bytes) return '';
   return report.notes.some((n) => n.id === 'gpus_below_product') ? '_few' : '_pool';
 }
 
