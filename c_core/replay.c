@@ -788,22 +788,6 @@ void vram_replay_curve(const vram_pass *pass, const vram_replay *replay, vram_ti
     }
 }
 
-void vram_replay_bytes(const vram_pass *pass, const vram_replay *replay, double bytes[VRAM_ALIVE_COUNT])
-{
-    walk k;
-    walk_all(&k, pass, replay);
-    for (int i = 0; i < PEAKS; i++) bytes[i] = k.summit.bytes[i];
-    bytes[HELD] = k.head.bytes[BEGUN] + k.embedding.bytes[KEPT_LATER];
-    bytes[LATER] = k.head.bytes[START] + k.embedding.bytes[KEPT_LATER];
-    bytes[DONE] = k.head.bytes[GRADIENTS] + k.embedding.bytes[GRADIENTS];
-    for (int64_t i = 0; i < pass->stage.layers; i++) {
-        const piece *p = layer_piece(&k, i);
-        bytes[HELD] += p->bytes[k.head.left ? KEPT_LATER : KEPT];
-        bytes[LATER] += p->bytes[KEPT_LATER];
-        bytes[DONE] += p->bytes[GRADIENTS];
-    }
-}
-
 void vram_replay_when(const vram_pass *pass, vram_role role, vram_replay *replay, int whens, const vram_when when[], vram_report *report)
 {
     walk k;

@@ -26,8 +26,6 @@ typedef enum {
 } vram_alive;
 typedef struct { vram_alive alive; vram_phase phase; } vram_when;
 
-/* Bytes of a pass at each of these, gradients included unless they stand, parameters and states not */
-void vram_replay_bytes(const vram_pass *pass, const vram_replay *replay, double bytes[VRAM_ALIVE_COUNT]);
 /* Appends the entries of one micro-batch: of each `when` what is then alive. At most six. */
 void vram_replay_when(const vram_pass *pass, vram_role role, vram_replay *replay, int whens, const vram_when when[], vram_report *report);
 
@@ -43,7 +41,5 @@ double vram_replay_forward(const vram_pass *pass, vram_role role, vram_phase pha
 /* One trained model in its role: weights, gradients, master weights, optimizer states (alive in all phases of the report from load on;
  * gradients as the precision and engine have it), adapters when LoRA; and by replay a micro-batch of `sequences` x `tokens`. */
 void vram_train_when(const vram_scenario *scenario, const vram_model *model, vram_role role, double sequences, double tokens, int whens, const vram_when when[], vram_steps *steps, vram_report *report);
-/* What vram_replay_bytes() says of that micro-batch. */
-vram_replay vram_train_bytes(const vram_scenario *scenario, const vram_model *model, vram_role role, double sequences, double tokens, double bytes[VRAM_ALIVE_COUNT]);
 
 #endif

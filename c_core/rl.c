@@ -226,6 +226,16 @@ static void last_logits(const vram_scenario *s, const looker *l, vram_report *re
     vram_times(e, VRAM_SYMBOL_BYTES_PER_ELEMENT, s->training.autocast ? 4 : vram_stream_width(p));
 }
 
+/* All that a model holds while it looks: its pass, its share at work, what is kept of the pass */
+static void look(const vram_scenario *s, const looker *l, vram_report *report)
+{
+    bool shared = (l->role == VRAM_ROLE_REFERENCE && s->rl.reference.kind != VRAM_ROLE_MODEL_ADAPTER) || l->role == VRAM_ROLE_REWARD;
+    vram_replay_forward(&l->pass, l->role, VRAM_PHASE_SCORE, report);
+    if (shared && vram_shares_weights(s)) vram_at_work(s, l->pass.model, l->role, l->pass.model->params_override, vram_format_bytes(stored_format(s)), VRAM_BIT(VRAM_PHASE_SCORE), report);
+    outputs_held(l, report);
+    last_logits(s, l, report);
+}
+
 static void score(const vram_scenario *s, const vram_model *reference, const vram_model *critic, const vram_model *reward, vram_report *report)
 {
     looker all[4], *fullest = NULL;
@@ -237,15 +247,13 @@ static void score(const vram_scenario *s, const vram_model *reference, const vra
     if (critic) all[n++] = looking(s, critic, VRAM_ROLE_CRITIC, chunk, false);
     if (reward) all[n++] = looking(s, reward, VRAM_ROLE_REWARD, is(s, VRAM_ALGORITHM_PPO) ? chunk : (double)s->rl.rollout_batch, false);
     for (int i = 0; i < n; i++) {
-        double bytes = vram_replay_forward(&all[i].pass, all[i].role, VRAM_PHASE_SCORE, NULL);
+        int first = report->entries;
+        look(s, &all[i], report);
+        double bytes = bytes_from(report, first);
+        report->entries = first;
         if (bytes > most) { most = bytes; fullest = &all[i]; }
     }
-    if (fullest == NULL) return;
-    vram_replay_forward(&fullest->pass, fullest->role, VRAM_PHASE_SCORE, report);
-    bool looks = fullest->role == VRAM_ROLE_REFERENCE || fullest->role == VRAM_ROLE_REWARD;
-    if (looks && !adapter && vram_shares_weights(s)) vram_at_work(s, fullest->pass.model, fullest->role, fullest->pass.model->params_override, vram_format_bytes(stored_format(s)), VRAM_BIT(VRAM_PHASE_SCORE), report);
-    outputs_held(fullest, report);
-    last_logits(s, fullest, report);
+    if (fullest != NULL) look(s, fullest, report);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ training -- */
@@ -267,20 +275,31 @@ static void last_probabilities(const vram_scenario *s, vram_report *report)
     vram_times(vram_times(e, VRAM_SYMBOL_VOCABULARY, (double)s->model.vocab), VRAM_SYMBOL_BYTES_PER_ELEMENT, s->training.autocast ? 4 : sampling_bytes(s));
 }
 
-/* The critic's pass is first forward and last backward. Of the two orders of fullness in each phase the fuller one is entered. */
-static void train_together(const vram_scenario *s, const vram_model *critic, vram_report *report)
+/* The critic's pass is first forward and last backward. The fullest moment of backward is the actor's, while what the critic has saved waits, or (late) the
+ * critic's, beside the actor's gradients. */
+static void train_both(const vram_scenario *s, const vram_model *critic, bool late, vram_report *report)
 {
-    double actor_bytes[VRAM_ALIVE_COUNT], critic_bytes[VRAM_ALIVE_COUNT], sequences = (double)s->training.micro_batch, tokens = tokens_of(s);
-    vram_train_bytes(s, &s->model, VRAM_ROLE_ACTOR, sequences, tokens, actor_bytes);
-    vram_train_bytes(s, critic, VRAM_ROLE_CRITIC, sequences, tokens, critic_bytes);
-    vram_when actor[3] = {{VRAM_ALIVE_FORWARD, VRAM_PHASE_FORWARD}, {VRAM_ALIVE_LOSS, VRAM_PHASE_LOSS}, {VRAM_ALIVE_BACKWARD, VRAM_PHASE_BACKWARD}}, other[3];
-    bool late = actor_bytes[VRAM_ALIVE_DONE] + critic_bytes[VRAM_ALIVE_BACKWARD] > actor_bytes[VRAM_ALIVE_BACKWARD] + critic_bytes[VRAM_ALIVE_LATER];
-    other[0] = (vram_when){VRAM_ALIVE_HELD, VRAM_PHASE_FORWARD};
-    other[1] = (vram_when){VRAM_ALIVE_LATER, VRAM_PHASE_LOSS};
-    other[2] = (vram_when){late ? VRAM_ALIVE_BACKWARD : VRAM_ALIVE_LATER, VRAM_PHASE_BACKWARD};
-    if (late) actor[2].alive = VRAM_ALIVE_DONE;
+    const vram_when actor[] = {{VRAM_ALIVE_FORWARD, VRAM_PHASE_FORWARD}, {VRAM_ALIVE_LOSS, VRAM_PHASE_LOSS}, {late ? VRAM_ALIVE_DONE : VRAM_ALIVE_BACKWARD, VRAM_PHASE_BACKWARD}};
+    const vram_when other[] = {{VRAM_ALIVE_HELD, VRAM_PHASE_FORWARD}, {VRAM_ALIVE_LATER, VRAM_PHASE_LOSS}, {late ? VRAM_ALIVE_BACKWARD : VRAM_ALIVE_LATER, VRAM_PHASE_BACKWARD}};
+    double sequences = (double)s->training.micro_batch, tokens = tokens_of(s);
     vram_train_when(s, &s->model, VRAM_ROLE_ACTOR, sequences, tokens, 3, actor, NULL, report);
     vram_train_when(s, critic, VRAM_ROLE_CRITIC, sequences, tokens, 3, other, NULL, report);
+}
+
+/* Of the two the fuller one is entered: as entries, for what engines hold counts, too. */
+static void train_together(const vram_scenario *s, const vram_model *critic, vram_report *report)
+{
+    int first = report->entries;
+    double bytes[2];
+    for (int late = 0; late < 2; late++) {
+        report->entries = first;
+        train_both(s, critic, late, report);
+        bytes[late] = vram_bytes_alive(report, VRAM_PHASE_BACKWARD, ~0u);
+    }
+    if (bytes[0] >= bytes[1]) {
+        report->entries = first;
+        train_both(s, critic, false, report);
+    }
     last_probabilities(s, report);
 }
 

@@ -525,15 +525,6 @@ static trainer trainer_of(const vram_scenario *s, const vram_model *m, vram_role
     return r;
 }
 
-vram_replay vram_train_bytes(const vram_scenario *s, const vram_model *m, vram_role role, double sequences, double tokens, double bytes[VRAM_ALIVE_COUNT])
-{
-    trainer r = trainer_of(s, m, role, NULL);
-    vram_pass pass = pass_of(&r, sequences, tokens);
-    vram_replay replay = {.gradients_stand = gradients_stand(&r) || gradients_divided(&r)};
-    vram_replay_bytes(&pass, &replay, bytes);
-    return replay;
-}
-
 /* r->sharding is set when there is one; it stays the caller's */
 static vram_replay replay_of(trainer *r, vram_sharding *sharding)
 {

@@ -140,3 +140,20 @@ TEST(parallel_tensor, "tensor parallelism outside Megatron, as PyTorch's allocat
         CHECK(most > rows[i].peak * 0.995 && most < rows[i].peak * 1.005, "%s: peak %.0f, not %.0f", rows[i].name, most, rows[i].peak);
     }
 }
+
+/* Of actor and critic the fuller instant is entered; what the engine holds beside them decides which one that is. */
+TEST(parallel_ppo, "LoRA's PPO over ranks: a larger micro-batch never needs less")
+{
+    static const char *const engines[] = {"\"engine\":\"deepspeed\",\"data\":16,\"zero\":1", "\"engine\":\"deepspeed\",\"data\":16,\"zero\":3", "\"engine\":\"fsdp1\",\"data\":8,\"zero\":3",
+                                          "\"engine\":\"fsdp2\",\"data\":8,\"zero\":3", "\"engine\":\"ddp\",\"data\":8", "\"data\":1"};
+    for (int i = 0; i < COUNT(engines); i++) {
+        double before = 0;
+        for (int batch = 1; batch <= 4; batch++) {
+            char scenario[320];
+            snprintf(scenario, sizeof scenario, "{\"task\":\"rl\",\"model\":\"qwen2.5-7b\",\"overheads\":false,\"rl\":{\"response\":128},\"training\":{\"method\":\"lora\",\"micro_batch\":%d},\"parallel\":{%s}}", batch, engines[i]);
+            double now = test_peak(scenario);
+            CHECK(now >= before, "%s: %.0f, and %.0f with one less", scenario, now, before);
+            before = now;
+        }
+    }
+}
