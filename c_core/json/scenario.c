@@ -392,6 +392,15 @@ static cJSON *write_field(const vram_scenario *s, const field *f, const cJSON *s
     return NULL;
 }
 
+static const cJSON *item_at(const cJSON *tree, const char *path)
+{
+    const char *dot = strchr(path, '.');
+    char section[32];
+    if (!dot) return cJSON_GetObjectItemCaseSensitive(tree, path);
+    snprintf(section, sizeof section, "%.*s", (int)(dot - path), path);
+    return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(tree, section), dot + 1);
+}
+
 /* The fields of a section stand one behind the other in the table. */
 cJSON *vram_json_scenario_write(const vram_scenario *s, const cJSON *source)
 {
@@ -402,6 +411,7 @@ cJSON *vram_json_scenario_write(const vram_scenario *s, const cJSON *source)
         cJSON *value = write_field(s, f, source);
         const char *dot = strchr(f->path, '.');
         size_t n = dot ? (size_t)(dot - f->path) : 0;
+        if (!value) value = cJSON_Duplicate(item_at(source, f->path), 1); /* said, though nothing here reads it */
         if (!value) continue;
         if (strncmp(section, f->path, n) != 0 || section[n]) {
             memcpy(section, f->path, n);
@@ -500,15 +510,6 @@ const char *vram_json_when(const char *path)
 {
     const field *f = find_field(path);
     return f ? f->when : NULL;
-}
-
-static const cJSON *item_at(const cJSON *tree, const char *path)
-{
-    const char *dot = strchr(path, '.');
-    char section[32];
-    if (!dot) return cJSON_GetObjectItemCaseSensitive(tree, path);
-    snprintf(section, sizeof section, "%.*s", (int)(dot - path), path);
-    return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(tree, section), dot + 1);
 }
 
 bool vram_json_is_said(const cJSON *tree, const char *path)
