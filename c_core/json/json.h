@@ -54,7 +54,8 @@ bool vram_json_product(const cJSON *tree, const char *path); /* a number that fo
 /* blame.c: an error that names a sum is made to name the field behind it. `tree` is changed meanwhile. */
 bool vram_json_blame(vram_json *json, cJSON *tree, vram_error *error);
 
-/* unread.c: notes on what was said and nothing reads */
+/* unread.c: whether a field is read in a scenario; notes on what was said and is not */
+bool vram_json_is_read(const vram_scenario *scenario, const char *path);
 void vram_json_unread(const cJSON *tree, const vram_scenario *scenario, vram_scenario *room, vram_report *report);
 
 /* api.c: one estimate of a tree, in json's own structs, compared with no card but its own; NULL with an error. The report is good until the next.

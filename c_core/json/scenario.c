@@ -401,6 +401,14 @@ static const cJSON *item_at(const cJSON *tree, const char *path)
     return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(tree, section), dot + 1);
 }
 
+/* What was said and nothing reads stays as it was said: the same note comes again. Takes `value` over. */
+static cJSON *kept(const vram_scenario *s, const field *f, cJSON *value, const cJSON *said)
+{
+    if (!said || cJSON_Compare(value, said, true) || vram_json_is_read(s, f->path)) return value;
+    cJSON_Delete(value);
+    return cJSON_Duplicate(said, 1);
+}
+
 /* The fields of a section stand one behind the other in the table. */
 cJSON *vram_json_scenario_write(const vram_scenario *s, const cJSON *source)
 {
@@ -411,7 +419,7 @@ cJSON *vram_json_scenario_write(const vram_scenario *s, const cJSON *source)
         cJSON *value = write_field(s, f, source);
         const char *dot = strchr(f->path, '.');
         size_t n = dot ? (size_t)(dot - f->path) : 0;
-        if (!value) value = cJSON_Duplicate(item_at(source, f->path), 1); /* said, though nothing here reads it */
+        value = kept(s, f, value, item_at(source, f->path));
         if (!value) continue;
         if (strncmp(section, f->path, n) != 0 || section[n]) {
             memcpy(section, f->path, n);

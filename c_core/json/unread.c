@@ -90,8 +90,6 @@ static const struct { const char *name; bool (*holds)(const vram_scenario *); } 
 
 /* -------------------------------------------------------------------------------------------------------- conditions -- */
 
-static bool is_read(const vram_scenario *s, const char *path);
-
 /* `of`: whose condition it is; it may ask for its own value */
 static void text_of(const vram_scenario *s, const char *of, const char *path, char *text, size_t room)
 {
@@ -100,7 +98,7 @@ static void text_of(const vram_scenario *s, const char *of, const char *path, ch
             snprintf(text, room, "%s", facts[i].holds(s) ? "true" : "false");
             return;
         }
-    vram_json_value_text(strcmp(of, path) == 0 || is_read(s, path) ? s : NULL, path, text, room);
+    vram_json_value_text(strcmp(of, path) == 0 || vram_json_is_read(s, path) ? s : NULL, path, text, room);
 }
 
 /* One condition, of so many letters */
@@ -130,7 +128,7 @@ static bool all_hold(const vram_scenario *s, const char *of, const char *conditi
     return true;
 }
 
-static bool is_read(const vram_scenario *s, const char *path)
+bool vram_json_is_read(const vram_scenario *s, const char *path)
 {
     const char *when = vram_json_when(path), *unless = when;
     while (unless != NULL && *unless != '\0' && !(*unless == '!' && (unless == when || unless[-1] == ';'))) unless++;
@@ -165,5 +163,5 @@ void vram_json_unread(const cJSON *tree, const vram_scenario *s, vram_scenario *
 {
     const char *path;
     for (int i = 0; (path = vram_json_field(i)) != NULL; i++)
-        if (vram_json_is_said(tree, path) && !is_read(s, path) && !is_noted(report, path) && !is_usual(tree, s, path, room)) vram_note_add(report, VRAM_NOTE_UNREAD_HERE, path, 0, NULL);
+        if (vram_json_is_said(tree, path) && !vram_json_is_read(s, path) && !is_noted(report, path) && !is_usual(tree, s, path, room)) vram_note_add(report, VRAM_NOTE_UNREAD_HERE, path, 0, NULL);
 }
