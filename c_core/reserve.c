@@ -97,9 +97,10 @@ static unsigned char stream_of(const vram_scenario *s, const vram_entry *e)
     return e->component == VRAM_COMPONENT_GRADIENTS ? 2 : 0;
 }
 
-/* Two steps in one stream: the most that its segments, and those of them in use, came to */
+/* The most that segments, and those of them in use, came to */
 typedef struct { double segments, used; } most_bytes;
 
+/* Two steps in one stream */
 static most_bytes play(const vram_scenario *s, unsigned phases, int stream, int count, kind kinds[], vram_segments *p)
 {
     most_bytes most = {0, 0};
@@ -120,24 +121,21 @@ static most_bytes play(const vram_scenario *s, unsigned phases, int stream, int 
     return most;
 }
 
-/* What the allocator holds beside the tensors of the peak: of segments in use, and of all */
-typedef struct { double holes, whole; } idle_bytes;
-
-static idle_bytes idle(const vram_scenario *s, const vram_report *report, vram_segments *segments)
+/* The steps by their phases; what stands in all of them is in no segment that is played. */
+static most_bytes by_phases(const vram_scenario *s, const vram_report *report, vram_segments *segments)
 {
     kind kinds[KINDS + 1];
     int count = 0, streams = 1;
-    double all = 0, used = 0, sum[VRAM_PHASE_COUNT] = {0}, peak = 0, trained = matrices(&s->model);
+    most_bytes all = {0, 0};
+    double trained = matrices(&s->model);
     for (int i = 0; i < report->entries; i++) {
         const vram_entry *e = &report->entry[i];
         if (e->component == VRAM_COMPONENT_CONTEXT) continue;
-        for (int ph = 0; ph < VRAM_PHASE_COUNT; ph++)
-            if (e->phases & VRAM_BIT(ph)) sum[ph] += e->bytes;
         double tensors = tensors_of(s, e, trained);
         kind *k = (e->phases & report->phases) == report->phases ? NULL : kind_of(kinds, &count, e, vram_round_up(e->bytes / tensors, 512));
         if (k == NULL) {
-            all += e->bytes;
-            used += e->bytes;
+            all.segments += e->bytes;
+            all.used += e->bytes;
             continue;
         }
         k->stream = stream_of(s, e);
@@ -147,19 +145,10 @@ static idle_bytes idle(const vram_scenario *s, const vram_report *report, vram_s
     }
     for (int stream = 0; stream < streams; stream++) {
         most_bytes most = play(s, report->phases, stream, count, kinds, segments);
-        all += most.segments;
-        used += most.used;
+        all.segments += most.segments;
+        all.used += most.used;
     }
-    for (int ph = 0; ph < VRAM_PHASE_COUNT; ph++)
-        if (report->phases & VRAM_BIT(ph)) peak = vram_max(peak, sum[ph]);
-    double holes = vram_max(0, used - peak);
-    if (peak + holes <= s->gpu.usable_bytes) all = vram_min(all, s->gpu.usable_bytes);
-    return (idle_bytes){holes, vram_max(0, all - peak) - holes};
-}
-
-static void idle_entry(vram_report *report, vram_what what, vram_certainty how, double bytes)
-{
-    if (bytes > 0) vram_times(vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_FRAGMENTATION, what, how, VRAM_SOURCE_PYTORCH_ALLOCATOR, report->phases), VRAM_SYMBOL_BYTES, bytes);
+    return all;
 }
 
 /* What has to find room, at least: the segments that a tensor is in. Where the card has that, but not all that PyTorch would reserve, whole segments go back when
@@ -171,28 +160,33 @@ static double needed(const vram_scenario *s, const vram_steps *steps, const vram
     return vram_max(used, vram_min(segments->asked, most));
 }
 
-/* The whole step, tensor by tensor */
-static bool played(const vram_scenario *s, const vram_steps *steps, const vram_report *report, double peak, vram_segments *segments, idle_bytes *bytes)
+/* The whole step, tensor by tensor; false: not such a step */
+static bool by_tensors(const vram_scenario *s, const vram_steps *steps, const vram_report *report, vram_segments *segments, most_bytes *most)
 {
     if (steps == NULL || !vram_play(s, report, steps, 0, segments)) return false;
-    double all = segments->most, need = needed(s, steps, report, segments);
-    if (need <= s->gpu.usable_bytes) all = vram_min(all, s->gpu.usable_bytes); /* no more than there is */
-    bytes->holes = vram_max(0, need - peak);
-    bytes->whole = vram_max(0, all - peak) - bytes->holes;
+    most->segments = segments->most;
+    most->used = needed(s, steps, report, segments);
     return true;
 }
 
+static void beside(vram_report *report, vram_what what, vram_certainty how, double bytes)
+{
+    if (bytes > 0) vram_times(vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_FRAGMENTATION, what, how, VRAM_SOURCE_PYTORCH_ALLOCATOR, report->phases), VRAM_SYMBOL_BYTES, bytes);
+}
+
+/* What the allocator holds beside the tensors of the peak: in segments in use, and in others. Of these no more than the card has, where the step fits. */
 void vram_reserve(const vram_scenario *s, const vram_steps *steps, bool verdict_alone, vram_report *report)
 {
     bool pytorch = s->task == VRAM_TASK_TRAINING || (s->task == VRAM_TASK_INFERENCE && s->engine == VRAM_ENGINE_TRANSFORMERS);
+    double peak = 0, room = s->gpu.usable_bytes;
     if (!s->overheads || !pytorch) return;
-    double peak = 0;
     for (int ph = 0; ph < VRAM_PHASE_COUNT; ph++) peak = vram_max(peak, vram_bytes_alive(report, (vram_phase)ph, ~VRAM_BIT(VRAM_COMPONENT_CONTEXT)));
-    if (peak >= MOST_PLAYED || (verdict_alone && peak > s->gpu.usable_bytes)) return;
-    idle_bytes bytes;
+    if (peak >= MOST_PLAYED || (verdict_alone && peak > room)) return;
+    most_bytes most;
     vram_segments segments;
-    bool exact = played(s, steps, report, peak, &segments, &bytes);
-    if (!exact) bytes = idle(s, report, &segments);
-    idle_entry(report, VRAM_WHAT_ALLOCATOR_GAPS, exact ? VRAM_MODELLED : VRAM_ALLOWANCE, bytes.holes);
-    idle_entry(report, VRAM_WHAT_ALLOCATOR_CACHE, exact ? VRAM_MODELLED : VRAM_ALLOWANCE, bytes.whole);
+    bool exact = by_tensors(s, steps, report, &segments, &most);
+    if (!exact) most = by_phases(s, report, &segments);
+    double gaps = vram_max(0, most.used - peak), all = peak + gaps <= room ? vram_min(most.segments, room) : most.segments;
+    beside(report, VRAM_WHAT_ALLOCATOR_GAPS, exact ? VRAM_MODELLED : VRAM_ALLOWANCE, gaps);
+    beside(report, VRAM_WHAT_ALLOCATOR_CACHE, exact ? VRAM_MODELLED : VRAM_ALLOWANCE, vram_max(0, all - peak) - gaps);
 }
