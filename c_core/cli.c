@@ -305,10 +305,10 @@ static int batch(vram_json *json)
         if (!report) return BUG;
         bool sent = puts(report) >= 0 && fflush(stdout) == 0; /* whoever asks line by line waits for this one */
         vram_json_free(report);
-        if (!sent) break;
+        if (!sent) return BUG;
     }
     free(line);
-    return ferror(stdin) || fflush(stdout) ? BUG : DONE;
+    return ferror(stdin) ? BUG : DONE;
 }
 
 static int print_list(const vram_json *json, const char *list)
