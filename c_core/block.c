@@ -1067,7 +1067,7 @@ static void note_sharing(vram_pass *pass)
 
 vram_pass vram_pass_of(const vram_scenario *s, const vram_model *model, double batch, double tokens, bool gradients)
 {
-    bool lora = s->training.method == VRAM_METHOD_LORA, wide_weights = s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP;
+    bool lora = s->training.method == VRAM_METHOD_LORA, wide_weights = vram_trains_fp32(s);
     bool gathered = s->training.precision == VRAM_PRECISION_AMP && vram_shares_weights(s);
     if (gathered) wide_weights = false; /* fp32 shards are gathered in 16 bit */
     const vram_format_row *stored = vram_format_get(s->weights);

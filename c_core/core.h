@@ -272,6 +272,8 @@ void vram_at_work(const vram_scenario *scenario, const vram_model *model, vram_r
 /* FSDP 1 beside packed weights: adapters are left whole on every rank and summed as DDP does. So do those whose logs there are
  * (fms-acceleration, fms_acceleration_foak/utils.py, lora_adapters_switch_ddp_from_fsdp); peft's own wrapping would share them, as FSDP 2 does. */
 bool vram_adapters_whole(const vram_scenario *scenario);
+bool vram_trains_fp32(const vram_scenario *scenario);       /* of full training: weights are stored in fp32 (precision fp32, amp) */
+bool vram_steps_at_once(const vram_scenario *scenario);     /* AdamW makes its denominators of all parameters together (foreach) */
 bool vram_steps_in_backward(const vram_scenario *scenario); /* each parameter is stepped, and its gradient let go, as soon as it is there */
 void vram_training(const vram_scenario *scenario, struct vram_steps *steps, vram_report *report); /* the scenario's own model trained, rules of thumb */
 

@@ -13,10 +13,9 @@ static bool is_full(const vram_player *y) { return y->s->training.method == VRAM
 
 static double trained_width(const vram_player *y)
 {
-    int precision = y->s->training.precision;
     if (!is_full(y)) return vram_format_bytes(y->s->lora.dtype);
     if (y->sharding != NULL) return y->sharding->shard_width;
-    return precision == VRAM_PRECISION_FP32 || precision == VRAM_PRECISION_AMP ? 4 : 2;
+    return vram_trains_fp32(y->s) ? 4 : 2;
 }
 
 /* FSDP 2 divides rows */
@@ -103,7 +102,6 @@ static void adafactor_turn(vram_player *y, double bytes, bool matrix)
 }
 
 /* Does the step make something for each parameter, or for all at once? Those stand until it is over, as gradients do. */
-static bool all_at_once(const vram_player *y) { return y->s->training.optimizer == VRAM_OPTIMIZER_ADAMW && y->s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOREACH; }
 static bool in_turn(const vram_player *y) { return y->s->training.optimizer == VRAM_OPTIMIZER_ADAFACTOR || (y->s->training.optimizer == VRAM_OPTIMIZER_ADAMW && y->s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOR_LOOP); }
 
 static void trained(vram_player *y, visit what, double all_rows, double columns, double copies)
@@ -111,7 +109,7 @@ static void trained(vram_player *y, visit what, double all_rows, double columns,
     double rows = rows_here(y, all_rows), n = rows * columns * copies, bytes = vram_player_up(n * y->trained_width);
     if (what == LOAD) vram_segments_keep(y->p, bytes, 0);
     else if (what == STATES) states(y, rows, columns, copies);
-    else if (all_at_once(y)) vram_player_keep_gradient(y, vram_player_take(y, bytes, 0), bytes);
+    else if (vram_steps_at_once(y->s)) vram_player_keep_gradient(y, vram_player_take(y, bytes, 0), bytes);
     else if (y->s->training.optimizer == VRAM_OPTIMIZER_ADAFACTOR) adafactor_turn(y, vram_player_up(n * 4), columns > 1);
     else adamw_turn(y, bytes);
 }
@@ -148,7 +146,7 @@ void vram_player_step(vram_player *y, bool first)
     int gradients = y->gradients;
     double small = y->small_gradients;
     if (first) visit_all(y, STATES);
-    if (all_at_once(y) || in_turn(y)) visit_all(y, TEMPORARIES);
+    if (vram_steps_at_once(y->s) || in_turn(y)) visit_all(y, TEMPORARIES);
     vram_player_give_gradients(y, gradients, small);
     vram_player_give_gradients(y, 0, 0);
 }

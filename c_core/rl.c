@@ -17,7 +17,6 @@
 
 static bool is(const vram_scenario *s, vram_algorithm algorithm) { return s->rl.algorithm == (int)algorithm; }
 static double tokens_of(const vram_scenario *s) { return (double)(s->rl.prompt + s->rl.response); }
-static bool wide_weights(const vram_scenario *s) { return s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP; }
 
 /* ------------------------------------------------------------------------------------------------------------- models -- */
 
@@ -44,7 +43,7 @@ static const vram_model *valuing(const vram_model *from, vram_model *to)
     return to;
 }
 
-static int stored_format(const vram_scenario *s) { return s->training.method == VRAM_METHOD_LORA ? s->weights : wide_weights(s) ? VRAM_FORMAT_FP32 : VRAM_FORMAT_BF16; }
+static int stored_format(const vram_scenario *s) { return s->training.method == VRAM_METHOD_LORA ? s->weights : vram_trains_fp32(s) ? VRAM_FORMAT_FP32 : VRAM_FORMAT_BF16; }
 
 /* Weights of a model that only looks: stored as the actor's, in every phase, or only while it works; in shares where the actor's are (TRL,
  * models/utils.py, prepare_deepspeed of stage 3 and prepare_fsdp): a layer is gathered while it looks. */
@@ -60,7 +59,7 @@ static void frozen(const vram_scenario *s, const vram_model *m, vram_role role, 
 /* bytes of a number while sampling: no autocast there */
 static double sampling_bytes(const vram_scenario *s)
 {
-    if (s->training.method != VRAM_METHOD_LORA) return wide_weights(s) ? 4 : 2;
+    if (s->training.method != VRAM_METHOD_LORA) return vram_trains_fp32(s) ? 4 : 2;
     return s->weights == VRAM_FORMAT_FP32 ? 4 : 2;
 }
 
@@ -177,7 +176,7 @@ static void rollout(const vram_scenario *s, vram_report *report)
         rollout_with_scores(s, report);
         return;
     }
-    if (s->training.method == VRAM_METHOD_FULL && s->training.autocast && wide_weights(s)) {
+    if (s->training.method == VRAM_METHOD_FULL && s->training.autocast && vram_trains_fp32(s)) {
         sampled_under_autocast(s, report);
         return;
     }

@@ -135,7 +135,7 @@ bool vram_sharding_of(const vram_scenario *s, const vram_model *m, vram_sharding
 {
     const engine *e = engine_of(s);
     bool fsdp = vram_is_fsdp(s);
-    bool wide = s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP;
+    bool wide = vram_trains_fp32(s);
     if (e == NULL) return false;
     *g = (vram_sharding){.s = s, .m = m, .source = e->source, .gradients = e->gradients, .lora = s->training.method == VRAM_METHOD_LORA};
     g->ranks = vram_zero_of(s) > 0 ? vram_data_ranks(s) : 1;

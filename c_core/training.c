@@ -394,7 +394,7 @@ void vram_at_work(const vram_scenario *s, const vram_model *m, vram_role role, d
 
 static void weights(trainer *r)
 {
-    bool wide = r->s->training.precision == VRAM_PRECISION_FP32 || r->s->training.precision == VRAM_PRECISION_AMP;
+    bool wide = vram_trains_fp32(r->s);
     if (r->sharding != NULL) {
         vram_sharding_list list = vram_sharding_items(r->sharding, VRAM_MOMENT_REST, VRAM_PLACE_EMBEDDING);
         vram_sharding_list between = vram_sharding_items(r->sharding, VRAM_MOMENT_LOAD, VRAM_PLACE_EMBEDDING);
@@ -419,6 +419,9 @@ static void weights(trainer *r)
     if (vram_shares_weights(r->s)) vram_share_frozen(r->s, first, r->report);
     per_parameter(r, VRAM_COMPONENT_ADAPTERS, VRAM_WHAT_TRAINABLE, r->params, r->width, 3, r->report->phases);
 }
+
+bool vram_trains_fp32(const vram_scenario *s) { return s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP; }
+bool vram_steps_at_once(const vram_scenario *s) { return s->training.optimizer == VRAM_OPTIMIZER_ADAMW && s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOREACH; }
 
 /* torchtune's optimizer_in_bwd (register_post_accumulate_grad_hook), LOMO's fused backward. FSDP and DeepSpeed reduce first: as without. */
 bool vram_steps_in_backward(const vram_scenario *s)
@@ -516,7 +519,7 @@ static double without_gradient(const vram_scenario *s, const vram_model *m)
 
 static trainer trainer_of(const vram_scenario *s, const vram_model *m, vram_role role, vram_report *report)
 {
-    bool whole = trains_whole(s, role), lora = s->training.method == VRAM_METHOD_LORA && !whole, wide = s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP;
+    bool whole = trains_whole(s, role), lora = s->training.method == VRAM_METHOD_LORA && !whole, wide = vram_trains_fp32(s);
     trainer r = {.s = s, .m = m, .role = role, .report = report, .lora = lora};
     r.params = lora ? vram_lora_rank_params(s, m) : vram_rank_params(s, m) - without_gradient(s, m);
     r.width = lora ? vram_format_bytes(s->lora.dtype) : wide ? 4 : 2;

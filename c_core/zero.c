@@ -129,17 +129,11 @@ static double bucket_width(const vram_sharding *g) { return vram_min(g->width, g
  * live through the step, and are joined in one piece to be summed when backward is over. */
 static bool bf16_optimizer(const vram_sharding *g) { return late(g) && wide(g) && g->s->parallel.zero == 1; }
 
-/* torch's own AdamW makes its denominators of all parameters at once */
-static bool steps_at_once(const vram_sharding *g)
-{
-    return g->s->training.optimizer == VRAM_OPTIMIZER_ADAMW && g->s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOREACH;
-}
-
 static void bf16_optimizer_items(const vram_sharding *g, vram_moment moment, int place, list *l)
 {
     if (moment == VRAM_MOMENT_REST) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, 1, g->trained, g->gradient_width);
     if (moment == VRAM_MOMENT_STEP) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, 1, g->trained, g->trained_width);
-    if (moment == VRAM_MOMENT_STEP && steps_at_once(g)) vram_sharding_add(l, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STEP_TEMPORARY, 1, share(g), 4);
+    if (moment == VRAM_MOMENT_STEP && vram_steps_at_once(g->s)) vram_sharding_add(l, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STEP_TEMPORARY, 1, share(g), 4);
     if (moment == VRAM_MOMENT_EPILOGUE) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, 1, g->trained, g->trained_width);
     if (moment == VRAM_MOMENT_EPILOGUE) vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_REDUCE_BUCKET, 1, g->trained, g->trained_width);
     vram_sharding_tied(g, moment, place, l);
@@ -165,7 +159,7 @@ static bool casts(const vram_sharding *g) { return master_width(g) > bucket_widt
 static void zero_step(const vram_sharding *g, list *l)
 {
     double P = share(g), width = bucket_width(g), master = master_width(g), own = wide(g) ? 4 * P : width * g->own;
-    double norm = own + 8 * g->own_slice, joined = wide(g) ? 4 * P : own + (width + (casts(g) ? master : 0)) * P, update = (steps_at_once(g) ? 2 : 1) * master * P;
+    double norm = own + 8 * g->own_slice, joined = wide(g) ? 4 * P : own + (width + (casts(g) ? master : 0)) * P, update = (vram_steps_at_once(g->s) ? 2 : 1) * master * P;
     if (offloads(g)) return;
     if (norm >= joined && norm >= update) {
         own_gradients(g, 1, l);
@@ -176,7 +170,7 @@ static void zero_step(const vram_sharding *g, list *l)
         own_gradients(g, 1, l);
         vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_FLAT_GRADIENTS, 1, P, g->trained_width);
         if (!casts(g)) return;
-    } else if (steps_at_once(g)) vram_sharding_add(l, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STEP_TEMPORARY, 1, P, master);
+    } else if (vram_steps_at_once(g->s)) vram_sharding_add(l, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STEP_TEMPORARY, 1, P, master);
     vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_FLAT_GRADIENTS, 1, P, master);
 }
 
@@ -279,7 +273,7 @@ static void zero3_step(const vram_sharding *g, list *l)
     double S = vram_min(g->sub_group, share(g)), master = master_width(g);
     if (offloads(g)) return;
     vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_FLAT_GRADIENTS, 1, S, master);
-    if (steps_at_once(g)) vram_sharding_add(l, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STEP_TEMPORARY, 1, S, master);
+    if (vram_steps_at_once(g->s)) vram_sharding_add(l, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STEP_TEMPORARY, 1, S, master);
     else if (!wide(g) && casts(g)) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_FLAT_GRADIENTS, 1, S, g->trained_width);
 }
 
