@@ -79,6 +79,14 @@ static void at_rest(const vram_sharding *g, list *l)
     vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALLOCATOR_ROUNDING, 1, g->slack, 1);
 }
 
+/* Of a model that is not at work: the root, which is one for all, is gathered until the last backward is over. */
+static void idle(const vram_sharding *g, vram_moment moment, bool keeps, bool grows, list *l)
+{
+    gathered_root(g, l);
+    if (moment == VRAM_MOMENT_WAIT && keeps) gathered(g, 0, g->layers, l);
+    if (moment == VRAM_MOMENT_DONE && grows) reduced(g, 0, l);
+}
+
 static void fsdp2_backward(const vram_sharding *g, int place, bool over, list *l)
 {
     bool keeps = g->s->parallel.zero < 3, accumulated = g->s->training.gradient_accumulation > 1;
@@ -138,7 +146,7 @@ static void stage_items(const vram_sharding *g, vram_moment moment, int place, l
     bool again = g->s->training.gradient_accumulation > 1, backward = moment == VRAM_MOMENT_BACKWARD || moment == VRAM_MOMENT_REDUCE;
     gathered_root(g, l);
     gathered(g, 0, g->layers, l);
-    if (again || moment == VRAM_MOMENT_EPILOGUE || (backward && place == VRAM_PLACE_EMBEDDING)) summed(g, 0, l);
+    if (again || moment == VRAM_MOMENT_EPILOGUE || moment == VRAM_MOMENT_DONE || (backward && place == VRAM_PLACE_EMBEDDING)) summed(g, 0, l);
     else if (backward && place >= 0) summed(g, place + 1, l);
     if (moment == VRAM_MOMENT_EPILOGUE) scatter(g, vram_sharding_layer(g, 0), l);
 }
@@ -175,6 +183,8 @@ void vram_fsdp2_items(const vram_sharding *g, vram_moment moment, int place, lis
         if (place != VRAM_PLACE_HEAD) fsdp2_backward(g, place, true, l);
         break;
     case VRAM_MOMENT_EPILOGUE: root_reduced(g, accumulated, l); break;
+    case VRAM_MOMENT_WAIT:
+    case VRAM_MOMENT_DONE: idle(g, moment, keeps, !accumulated, l); break;
     default: break;
     }
 }
@@ -238,6 +248,8 @@ void vram_fsdp1_items(const vram_sharding *g, vram_moment moment, int place, lis
     case VRAM_MOMENT_REDUCE:
         if (place != VRAM_PLACE_HEAD) fsdp1_backward(g, place, true, l);
         break;
+    case VRAM_MOMENT_WAIT:
+    case VRAM_MOMENT_DONE: idle(g, moment, keeps, true, l); break;
     default: break;
     }
 }

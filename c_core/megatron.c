@@ -213,10 +213,11 @@ static void add_batch(const vram_pass *pass, vram_role role, unsigned phases, vr
  * get_cublas_workspace_size_bytes: 32 MiB on Hopper, else 4 MiB). */
 void vram_megatron_shared(const vram_pass *pass, vram_role role, unsigned phases, vram_report *report)
 {
+    add_batch(pass, role, phases, report);
+    if (!pass->gradients || role == VRAM_ROLE_CRITIC) return; /* they are the process's: counted with the model that always is trained */
     bool hopper = pass->scenario->gpu.compute_capability >= 9, repeatable = pass->scenario->training.attention == VRAM_ATTENTION_EAGER;
     vram_entry *e = vram_add(report, role, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_CUBLAS_WORKSPACE, VRAM_MODELLED, VRAM_SOURCE_MEGATRON, report->phases);
     vram_times(vram_times(e, VRAM_SYMBOL_COPIES, 2), VRAM_SYMBOL_BYTES, hopper || repeatable ? 33554432 : 8519680);
     vram_entry *engine = vram_add(report, role, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_CUBLAS_WORKSPACE, VRAM_MODELLED, VRAM_SOURCE_MEGATRON, report->phases);
     vram_times(engine, VRAM_SYMBOL_BYTES, hopper ? 33554432 : 4194304);
-    add_batch(pass, role, phases, report);
 }

@@ -611,9 +611,6 @@ static void collect_variant(walker *w, const summit *s, int variant, const piece
     }
 }
 
-/* When a sharded engine holds what: a pass on its own */
-static const vram_when TRAINING[PEAKS] = {{VRAM_ALIVE_FORWARD, VRAM_PHASE_FORWARD}, {VRAM_ALIVE_LOSS, VRAM_PHASE_LOSS}, {VRAM_ALIVE_BACKWARD, VRAM_PHASE_BACKWARD}};
-
 /* One entry for the phases in which as many are alive */
 static void add_like(const like *l, vram_role role, int whens, const vram_when when[], vram_report *report)
 {
@@ -658,18 +655,21 @@ static void add_mask(const vram_pass *pass, const summit *s, vram_role role, int
     for (int i = 0; i < 4; i++) vram_times(e, s->mask_factor[i].symbol, s->mask_factor[i].value);
 }
 
-/* What the sharding engine holds at the summits: one entry for the phases in which it is the same */
-static void add_sharding(const vram_sharding *g, const summit *s, vram_role role, vram_report *report)
+/* What the sharding engine holds then: one entry for the phases in which it is the same */
+static void add_sharding(const vram_sharding *g, const summit *s, vram_role role, int whens, const vram_when when[], vram_report *report)
 {
-    vram_sharding_list list[PEAKS];
-    for (int i = 0; i < PEAKS; i++) list[i] = vram_sharding_items(g, s->moment[i], s->place[i]);
-    for (int i = 0; i < PEAKS; i++)
+    vram_sharding_list list[MOMENTS];
+    for (int i = 0; i < whens; i++) {
+        vram_alive alive = when[i].alive;
+        list[i] = (int)alive < PEAKS ? vram_sharding_items(g, s->moment[alive], s->place[alive]) : vram_sharding_items(g, alive == VRAM_ALIVE_DONE ? VRAM_MOMENT_DONE : VRAM_MOMENT_WAIT, EMBEDDING);
+    }
+    for (int i = 0; i < whens; i++)
         for (int j = 0; j < list[i].items; j++) {
             vram_sharding_list one = {.items = 1, .item = {list[i].item[j]}};
-            unsigned phases = VRAM_BIT(TRAINING[i].phase);
+            unsigned phases = VRAM_BIT(when[i].phase);
             if (one.item[0].copies <= 0) continue;
-            for (int k = i + 1; k < PEAKS; k++)
-                if (vram_sharding_take(&list[k], &one.item[0])) phases |= VRAM_BIT(TRAINING[k].phase);
+            for (int k = i + 1; k < whens; k++)
+                if (vram_sharding_take(&list[k], &one.item[0])) phases |= VRAM_BIT(when[k].phase);
             vram_sharding_entries(&one, g, role, phases, report);
         }
 }
@@ -799,7 +799,7 @@ void vram_replay_when(const vram_pass *pass, vram_role role, vram_replay *replay
     add_counted(&k.w, role, whens, when, report);
     for (int i = 0; i < whens; i++)
         if (when[i].phase == VRAM_PHASE_BACKWARD) replay->gradient_elements = k.w.gradient_elements[when[i].alive];
-    if (replay->sharding != NULL) add_sharding(replay->sharding, &k.summit, role, report);
+    if (replay->sharding != NULL) add_sharding(replay->sharding, &k.summit, role, whens, when, report);
     note_logits(pass, replay);
     add_mask(pass, &k.summit, role, whens, when, report);
     for (int i = 0; i < whens; i++) phases |= VRAM_BIT(when[i].phase);

@@ -19,7 +19,9 @@ typedef enum {
     VRAM_MOMENT_BACKWARD,      /* while the backward of a place runs */
     VRAM_MOMENT_REDUCE,        /* it is over: its gradients are on their way to their owners */
     VRAM_MOMENT_EPILOGUE,      /* backward is over for all; of the pass nothing is left but what the engine holds */
-    VRAM_MOMENT_STEP
+    VRAM_MOMENT_STEP,
+    VRAM_MOMENT_WAIT,          /* its forward is over, and another model of the same engine's is at work (PPO's critic, DPO's reference) */
+    VRAM_MOMENT_DONE           /* so is its backward */
 } vram_moment;
 
 /* copies x elements x width bytes */
@@ -50,6 +52,7 @@ typedef struct vram_sharding {
     const vram_model *m;
     vram_source source;
     bool lora;
+    bool second;               /* another model is trained by the same engine, whose buffers are counted with that one */
     bool whole_adapters;       /* vram_adapters_whole() */
     double ranks;              /* that share the states */
     double width;              /* bytes of a stored base parameter, as gathered */

@@ -217,7 +217,7 @@ void vram_zero_items(const vram_sharding *g, vram_moment moment, int place, list
 {
     if (bf16_optimizer(g)) { bf16_optimizer_items(g, moment, place, l); return; }
     bool pass = moment > VRAM_MOMENT_LOAD && moment != VRAM_MOMENT_STEP;
-    if (moment == VRAM_MOMENT_REST && offloads(g)) vram_sharding_add(l, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STAGING_BUFFER, 1, vram_max(g->root.largest, g->layer[0].largest), g->trained_width);
+    if (moment == VRAM_MOMENT_REST && offloads(g) && !g->second) vram_sharding_add(l, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STAGING_BUFFER, 1, vram_max(g->root.largest, g->layer[0].largest), g->trained_width);
     if (moment == VRAM_MOMENT_STEP) zero_step(g, l);
     if (!pass) return;
     bool before = moment == VRAM_MOMENT_FORWARD || moment == VRAM_MOMENT_LOSS || moment == VRAM_MOMENT_START || (moment == VRAM_MOMENT_BACKWARD && place == VRAM_PLACE_HEAD);
@@ -225,6 +225,8 @@ void vram_zero_items(const vram_sharding *g, vram_moment moment, int place, list
         if (late(g)) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, 1, g->trained, g->trained_width);
         else own_gradients(g, 1, l);
     }
+    if (moment == VRAM_MOMENT_DONE && !late(g) && !accumulates(g)) own_gradients(g, 1, l);
+    if (moment >= VRAM_MOMENT_WAIT) return;
     if (!before || (late(g) && accumulates(g))) buckets(g, l);
     if (before) return;
     vram_sharding_tied(g, moment, place, l);
@@ -264,7 +266,7 @@ static void zero3_rest(const vram_sharding *g, list *l)
 {
     if (g->s->parallel.offload != VRAM_OFFLOAD_OPTIMIZER_WEIGHTS) vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALL_WEIGHTS, 1, vram_sharding_by_expert(g) ? vram_ceil_div(g->shard, 1) : vram_ceil_div(g->elements, g->ranks), g->width);
     if (!offloads(g)) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, 1, share(g), g->gradient_width);
-    vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_REDUCE_BUCKET, 1, bucket_of(g), bucket_width(g));
+    if (!g->second) vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_REDUCE_BUCKET, 1, bucket_of(g), bucket_width(g));
     if (g->ranks > 1) vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_PERSISTENT_WEIGHTS, 1, g->persistent_bytes, 1);
 }
 
@@ -281,7 +283,8 @@ static void zero3_step(const vram_sharding *g, list *l)
 static double live(const vram_sharding *g, vram_moment moment, int place)
 {
     double max_live = setting(g->s->parallel.max_live_elements, MAX_LIVE), still = g->elements - g->persistent;
-    if (moment == VRAM_MOMENT_EPILOGUE) return 0;
+    if (moment == VRAM_MOMENT_EPILOGUE || moment == VRAM_MOMENT_DONE) return 0;
+    if (moment == VRAM_MOMENT_WAIT) return vram_min(still, vram_max(0, max_live - still)); /* the bound is for both models */
     if (moment >= VRAM_MOMENT_BACKWARD && place != VRAM_PLACE_HEAD) {
         still = g->embedding + (place < 0 ? 0 : g->through[place]);
     }

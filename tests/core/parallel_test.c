@@ -142,18 +142,39 @@ TEST(parallel_tensor, "tensor parallelism outside Megatron, as PyTorch's allocat
 }
 
 /* Of actor and critic the fuller instant is entered; what the engine holds beside them decides which one that is. */
-TEST(parallel_ppo, "LoRA's PPO over ranks: a larger micro-batch never needs less")
+TEST(parallel_ppo, "PPO over ranks, with adapters and without: a larger micro-batch never needs less")
 {
-    static const char *const engines[] = {"\"engine\":\"deepspeed\",\"data\":16,\"zero\":1", "\"engine\":\"deepspeed\",\"data\":16,\"zero\":3", "\"engine\":\"fsdp1\",\"data\":8,\"zero\":3",
-                                          "\"engine\":\"fsdp2\",\"data\":8,\"zero\":3", "\"engine\":\"ddp\",\"data\":8", "\"data\":1"};
-    for (int i = 0; i < COUNT(engines); i++) {
+    static const char *const engines[] = {"\"engine\":\"deepspeed\",\"data\":16,\"zero\":1", "\"engine\":\"deepspeed\",\"data\":16,\"zero\":2", "\"engine\":\"deepspeed\",\"data\":16,\"zero\":3",
+                                          "\"engine\":\"fsdp1\",\"data\":8,\"zero\":3", "\"engine\":\"fsdp2\",\"data\":8,\"zero\":3", "\"engine\":\"ddp\",\"data\":8", "\"data\":1"};
+    static const char *const methods[] = {"lora", "full"};
+    for (int i = 0; i < COUNT(engines) * COUNT(methods); i++) {
         double before = 0;
         for (int batch = 1; batch <= 4; batch++) {
             char scenario[320];
-            snprintf(scenario, sizeof scenario, "{\"task\":\"rl\",\"model\":\"qwen2.5-7b\",\"overheads\":false,\"rl\":{\"response\":128},\"training\":{\"method\":\"lora\",\"micro_batch\":%d},\"parallel\":{%s}}", batch, engines[i]);
+            snprintf(scenario, sizeof scenario, "{\"task\":\"rl\",\"model\":\"qwen2.5-7b\",\"overheads\":false,\"rl\":{\"response\":128},\"training\":{\"method\":\"%s\",\"micro_batch\":%d},\"parallel\":{%s}}", methods[i % 2], batch, engines[i / 2]);
             double now = test_peak(scenario);
             CHECK(now >= before, "%s: %.0f, and %.0f with one less", scenario, now, before);
             before = now;
         }
+    }
+}
+
+/* Actor and critic are one module to DeepSpeed (TRL's PolicyAndValueWrapper): one bucket, and stage 1 sums all gradients when both are through. */
+TEST(parallel_ppo_bucket, "PPO's two models share one bucket, and no gradient of theirs is counted twice")
+{
+    static const char *const stages[] = {"1", "2", "3"};
+    for (int i = 0; i < COUNT(stages); i++) {
+        char scenario[320];
+        snprintf(scenario, sizeof scenario, "{\"task\":\"rl\",\"model\":\"qwen2.5-7b\",\"overheads\":false,\"training\":{\"method\":\"full\"},\"parallel\":{\"engine\":\"deepspeed\",\"data\":8,\"zero\":%s}}", stages[i]);
+        const vram_report *r = test_report(scenario);
+        double buckets = 0, gradients = 0;
+        for (int k = 0; r && k < r->entries; k++) {
+            const vram_entry *e = &r->entry[k];
+            if (!(e->phases & VRAM_BIT(VRAM_PHASE_BACKWARD))) continue;
+            if (e->what == VRAM_WHAT_REDUCE_BUCKET) buckets += e->bytes;
+            if (e->component == VRAM_COMPONENT_GRADIENTS) gradients += e->bytes;
+        }
+        CHECK(buckets <= 2 * 5e8, "stage %s: buckets of %.0f bytes", stages[i], buckets);
+        CHECK(r && gradients < 2 * r->params_trainable * 2.2, "stage %s: gradients of %.0f bytes", stages[i], gradients);
     }
 }
