@@ -253,9 +253,9 @@ void vram_pool_note(const vram_scenario *scenario, const char *path, vram_report
 double vram_sglang_share(const vram_scenario *scenario, const vram_gpu *gpu);       /* mem_fraction_static */
 void vram_engine_transformers(const vram_scenario *scenario, vram_report *report);  /* engine_transformers.c: generate() */
 void vram_engine_sglang(const vram_scenario *scenario, vram_report *report);        /* engine_sglang.c */
-void vram_serving_pass(const vram_scenario *scenario, double tokens, double sequences, vram_report *report); /* engine_vllm.c: of a server's forward pass */
+void vram_serving_pass(const vram_scenario *scenario, double tokens, double sequences, vram_report *report); /* vllm_profile.c: of a server's forward pass */
 double vram_graphs_allowance(const vram_scenario *scenario, double graphs, vram_report *report); /* bytes */
-void vram_sglang_loading(const vram_scenario *scenario, vram_report *report);        /* engine_vllm.c: what its weights take beside themselves */
+void vram_sglang_loading(const vram_scenario *scenario, vram_report *report);        /* vllm_weights.c: what its weights take beside themselves */
 double vram_kernels_allowance(const vram_scenario *scenario, double mib, vram_report *report); /* these two return their bytes */
 double vram_ranks_allowance(const vram_scenario *scenario, bool fused, vram_report *report); /* fused: sums of a compiled model */
 void vram_transformers_generate(const vram_scenario *scenario, const vram_model *model, double sequences, double prompt, double tokens, double bytes, double sampled,
