@@ -90,6 +90,21 @@ static void undivided(const vram_scenario *s, vram_report *report)
             vram_note_add(report, VRAM_NOTE_NOT_DIVIDING, rows[i].path, 2, (const double[]){rows[i].whole, rows[i].parts});
 }
 
+/* FSDP 2 cuts a stacked tensor of experts by experts, and every rank holds as many as the fullest: what is gathered is a multiple of the ranks.
+ * Source: torch/distributed/fsdp/_fully_shard/_fsdp_param.py (_init_sharded_param: padded_sharded_size is the first chunk's) */
+static void filled_up(const vram_scenario *s, vram_report *report)
+{
+    double ranks = vram_data_ranks(s);
+    if (s->parallel.engine != VRAM_PARALLEL_ENGINE_FSDP2 || s->parallel.expert > 1) return;
+    for (int i = 0; i < s->model.tensors; i++) {
+        const vram_tensor *t = &s->model.tensor[i];
+        double experts = (double)t->copies, filled = vram_round_up(experts, ranks);
+        if (!t->stacked || t->part != VRAM_PART_EXPERT || filled == experts) continue;
+        vram_note_add(report, VRAM_NOTE_EXPERTS_FILLED_UP, "parallel.data", 2, (const double[]){experts, filled});
+        return;
+    }
+}
+
 /* Settings of a training that are understood and change no entry, or not all they should: silence would be taken for "changes nothing". */
 static void not_modelled(const vram_scenario *s, vram_report *report)
 {
@@ -136,6 +151,7 @@ static bool estimate(const vram_scenario *s, const vram_gpu *gpus, int gpu_count
     remarks(s, report);
     if (s->task != VRAM_TASK_INFERENCE) {
         undivided(s, report);
+        filled_up(s, report);
         not_modelled(s, report);
     }
     if (!vram_ledger_close(report, error)) return false;

@@ -22,7 +22,7 @@ typedef vram_sharding_list list;
 /* So many bytes a number for each kind of layer among from .. to - 1: one row a kind */
 typedef double unit_part(const vram_sharding_unit *unit);
 static double bytes_of(const vram_sharding_unit *u) { return u->bytes; }
-static double trained_of(const vram_sharding_unit *u) { return u->trained; }
+static double gradients_of(const vram_sharding_unit *u) { return u->gradients; }
 static double shard_of(const vram_sharding_unit *u) { return u->trained_shard; }
 
 static void by_kind(const vram_sharding *g, vram_component component, vram_what what, int64_t from, int64_t to, unit_part *part, double width, list *l)
@@ -132,22 +132,22 @@ static void root_reduced(const vram_sharding *g, bool accumulated, list *l)
     if (!accumulated) reduced(g, 0, l);
 }
 
-/* Whole gradients of the layers from .. to the last, as they are summed up over micro-batches */
+/* Whole gradients of the layers from .. to the last, as they are summed up over micro-batches (_fsdp_param.py, accumulate_unsharded_grad_if_needed) */
 static void summed(const vram_sharding *g, int64_t from, list *l)
 {
-    by_kind(g, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, from, g->layers, trained_of, g->gradient_width, l);
-    if (from == 0) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, 1, g->root.trained, g->gradient_width);
+    by_kind(g, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, from, g->layers, gradients_of, g->gradient_width, l);
 }
 
 static bool pipelined(const vram_sharding *g) { return g->s->parallel.pipeline > 1; }
 
 static void stage_items(const vram_sharding *g, vram_moment moment, int place, list *l)
 {
-    bool again = g->s->training.gradient_accumulation > 1, backward = moment == VRAM_MOMENT_BACKWARD || moment == VRAM_MOMENT_REDUCE;
+    bool backward = moment == VRAM_MOMENT_BACKWARD || moment == VRAM_MOMENT_REDUCE;
+    bool all = g->s->training.gradient_accumulation > 1 || moment == VRAM_MOMENT_EPILOGUE || moment == VRAM_MOMENT_DONE;
     gathered_root(g, l);
     gathered(g, 0, g->layers, l);
-    if (again || moment == VRAM_MOMENT_EPILOGUE || moment == VRAM_MOMENT_DONE || (backward && place == VRAM_PLACE_EMBEDDING)) summed(g, 0, l);
-    else if (backward && place >= 0) summed(g, place + 1, l);
+    if (all) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, 1, g->root.gradients, g->gradient_width);
+    if (all || (backward && place != VRAM_PLACE_HEAD)) summed(g, all || place < 0 ? 0 : place + 1, l); /* the first micro-batch's root: those of the pass */
     if (moment == VRAM_MOMENT_EPILOGUE) scatter(g, vram_sharding_layer(g, 0), l);
 }
 

@@ -54,6 +54,7 @@ static void count(void *context, const vram_sharding_tensor *t)
     }
     if (!t->trained) return;
     u->trained += elements;
+    u->gradients += t->count * t->rows * t->columns;
     u->trained_bytes += elements * t->width;
     u->trained_shard += elements / (sum->whole_adapters ? 1 : ranks);
     if (sum->by_rows) {

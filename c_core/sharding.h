@@ -40,6 +40,7 @@ typedef enum {
 typedef struct {
     double elements, bytes;    /* of all parameters, as gathered; rows filled up to a multiple of the ranks where the engine does so */
     double trained;            /* the same of those with a gradient */
+    double gradients;          /* of these, not filled up */
     double shard, trained_shard; /* on this rank */
     double trained_bytes;
     double shard_bytes;

@@ -106,6 +106,30 @@ TEST(settings_said, "settings that a library leaves without effect, or that make
     CHECK(!noted(TRAIN("llama-3.1-8b", "lora", "", "\"lora\":{\"rank\":1024}"), VRAM_NOTE_RANK_ABOVE_MATRIX, "lora.rank"), "just as wide");
 }
 
+/* Measured as above, of a Mixtral of four layers (277,390,336 parameters) whose eight experts are shared by 8, 16 and 32 ranks. */
+#define EXPERTS(more) "{\"task\":\"training\",\"overheads\":false,\"model\":{\"model_type\":\"mixtral\",\"hidden_size\":1024,\"intermediate_size\":2048,\"num_hidden_layers\":4,\"num_attention_heads\":16," \
+                      "\"num_key_value_heads\":4,\"vocab_size\":32000,\"num_local_experts\":8,\"num_experts_per_tok\":2},\"training\":{\"precision\":\"bf16\",\"optimizer_impl\":\"fused\",\"sequence_length\":512,\"attention\":\"sdpa\"}," \
+                      "\"parallel\":{\"engine\":\"fsdp2\",\"zero\":3," more "}}"
+TEST(parallel_filled_up, "FSDP 2 fills experts up to a multiple of the ranks, and so does its buffer; gradients are as large as the experts")
+{
+    const struct { const char *scenario; double rest, forward, backward; bool said; } rows[] = {
+        {EXPERTS("\"data\":8"), 208857088, 692193792, 969674752, false},
+        {EXPERTS("\"data\":16"), 179955712, 865466880, 1234763776, true},
+        {EXPERTS("\"data\":32"), 165505024, 1253603840, 1823277056, true},
+    };
+    for (int i = 0; i < COUNT(rows); i++) {
+        const vram_phase phases[] = {VRAM_PHASE_LOAD, VRAM_PHASE_FORWARD, VRAM_PHASE_BACKWARD};
+        const double measured[] = {rows[i].rest, rows[i].forward, rows[i].backward};
+        for (int k = 0; k < COUNT(phases); k++) {
+            double bytes = test_alive(rows[i].scenario, phases[k], ~0u);
+            CHECK(bytes > measured[k] * 0.985 && bytes < measured[k] * 1.005, "row %d, phase %d: %.0f, not %.0f", i, k, bytes, measured[k]);
+        }
+        CHECK(noted(rows[i].scenario, VRAM_NOTE_EXPERTS_FILLED_UP, "parallel.data") == rows[i].said, "row %d", i);
+    }
+    double few = test_alive(EXPERTS("\"data\":16,\"pipeline\":2"), VRAM_PHASE_BACKWARD, 1u << VRAM_COMPONENT_GRADIENTS), many = test_alive(EXPERTS("\"data\":32,\"pipeline\":2"), VRAM_PHASE_BACKWARD, 1u << VRAM_COMPONENT_GRADIENTS);
+    CHECK(same(few, many), "a stage's whole gradients are %.0f bytes, and over more ranks %.0f", few, many);
+}
+
 TEST(parallel_undivided, "degrees that divide nothing evenly are named, those that do are not")
 {
     const struct { const char *parallel, *path; bool said; } rows[] = {
