@@ -111,8 +111,12 @@ static void print_phases(const vram_report *r)
 static void print_fits(const vram_report *r)
 {
     printf("\n%-24s %12s %12s  verdict  GPUs needed\n", "GPU", "needs", "of");
-    for (int i = 0; i < r->fits; i++)
-        printf("%-24s %9.2f GB %9.2f GB  %-7s  %lld\n", r->fit[i].gpu, r->fit[i].needed_bytes / 1e9, (r->fit[i].needed_bytes + r->fit[i].headroom_bytes) / 1e9, vram_name(VRAM_LIST_VERDICT, (int)r->fit[i].verdict), (long long)r->fit[i].gpus_needed);
+    for (int i = 0; i < r->fits; i++) {
+        const vram_fit *f = &r->fit[i];
+        printf("%-24s %9.2f GB %9.2f GB  %-7s  ", f->gpu, f->needed_bytes / 1e9, (f->needed_bytes + f->headroom_bytes) / 1e9, vram_name(VRAM_LIST_VERDICT, (int)f->verdict));
+        if (f->gpus_needed > 0) printf("%lld\n", (long long)f->gpus_needed);
+        else puts("no number");
+    }
 }
 
 static void print_notes(const vram_report *r)

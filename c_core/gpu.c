@@ -44,6 +44,16 @@ static demand demand_on(const vram_scenario *s, const vram_gpu *gpu, double byte
     return (demand){pool->fixed_bytes + pool->first_bytes + (sequences - 1) * pool->sequence_bytes, budget, d.holds};
 }
 
+/* GPUs beyond those that one copy of the model is divided over hold further copies, or stand idle: more of them take nothing off the others. ZeRO and expert
+ * parallelism share out over the copies; replicas of a server share the sequences, not the weights. */
+static bool only_copies(const vram_scenario *s, const vram_report *report, double room)
+{
+    double divided = (double)s->parallel.tensor * (double)s->parallel.context * (double)s->parallel.pipeline;
+    if ((double)s->gpus <= divided || s->parallel.expert > 1) return false;
+    if (s->task != VRAM_TASK_INFERENCE) return s->parallel.zero == 0;
+    return vram_bytes_alive(report, VRAM_PHASE_LOAD, VRAM_BIT(VRAM_COMPONENT_WEIGHTS)) > room;
+}
+
 /* Cards needed is the plainest question: so many of them that their memories together hold what all GPUs of the scenario hold together. It divides what
  * may not divide (activations); how to spread a model really is the plan's business. Sequences beyond the engine's limit need replicas. */
 static int64_t cards(const vram_scenario *s, const demand *d, const vram_pool *pool)
@@ -62,9 +72,10 @@ static void fit(const vram_scenario *s, const vram_gpu *gpu, double bytes, vram_
     f->usable_bytes = gpu->usable_bytes;
     f->needed_bytes = d.bytes;
     f->headroom_bytes = d.room - d.bytes;
+    bool never = !d.holds && only_copies(s, report, d.room);
     d.holds &= (double)s->gpus >= vram_gpus_of_degrees(s);
     f->verdict = !d.holds ? VRAM_VERDICT_NO : d.bytes > TIGHT * d.room ? VRAM_VERDICT_TIGHT : VRAM_VERDICT_FITS;
-    f->gpus_needed = cards(s, &d, &report->pool);
+    f->gpus_needed = never ? 0 : cards(s, &d, &report->pool);
     if (f->gpus_needed > 0) f->gpus_needed = (int64_t)vram_max((double)f->gpus_needed, vram_gpus_of_degrees(s));
 }
 

@@ -202,3 +202,23 @@ TEST(parallel_ppo_bucket, "PPO's two models share one bucket, and no gradient of
         CHECK(r && gradients < 2 * r->params_trainable * 2.2, "stage %s: gradients of %.0f bytes", stages[i], gradients);
     }
 }
+
+/* Each of eight copies needs what one needs: no number of cards is named where more would be more copies; where the model is divided there is one. */
+TEST(parallel_copies, "copies: more GPUs are no advice where each holds all of it")
+{
+    const struct { const char *scenario; bool number; } rows[] = {
+        {"{\"task\":\"training\",\"model\":\"qwen3-8b\",\"parallel\":{\"data\":8}}", false},
+        {"{\"task\":\"training\",\"model\":\"qwen3-8b\",\"gpus\":8}", false},
+        {"{\"task\":\"training\",\"model\":\"llama-3.1-70b\",\"parallel\":{\"data\":2,\"tensor\":4}}", false},
+        {"{\"task\":\"training\",\"model\":\"qwen3-8b\"}", true},
+        {"{\"task\":\"training\",\"model\":\"llama-3.1-70b\",\"parallel\":{\"tensor\":4}}", true},
+        {"{\"task\":\"training\",\"model\":\"llama-3.1-70b\",\"parallel\":{\"data\":8,\"zero\":3}}", true},
+        {"{\"model\":\"llama-3.1-70b\",\"gpus\":8}", false},
+        {"{\"model\":\"llama-3.1-8b\",\"parallel\":{\"data\":2},\"batch\":64,\"context\":131072}", true}, /* replicas share the sequences */
+    };
+    for (int i = 0; i < COUNT(rows); i++) {
+        const vram_report *r = test_report(rows[i].scenario);
+        CHECK(r && r->fit[0].verdict == VRAM_VERDICT_NO, "%s fits", rows[i].scenario);
+        if (r) CHECK((r->fit[0].gpus_needed > 0) == rows[i].number, "%s: %d cards", rows[i].scenario, (int)r->fit[0].gpus_needed);
+    }
+}
