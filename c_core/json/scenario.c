@@ -197,6 +197,8 @@ static bool read_role(const vram_json *json, const cJSON *item, const field *f, 
     return read_model(json, item, f->path, &role->model, config, error);
 }
 
+static const double LEAST_MEMORY = 1024. * 1024 * 1024; /* bytes: on less, nothing is left beside a CUDA context */
+
 static bool read_gpu(const vram_json *json, const cJSON *item, vram_gpu *gpu, vram_error *error)
 {
     const cJSON *id = cJSON_IsObject(item) ? cJSON_GetObjectItemCaseSensitive(item, "preset") : item;
@@ -204,12 +206,13 @@ static bool read_gpu(const vram_json *json, const cJSON *item, vram_gpu *gpu, vr
     if (cJSON_IsObject(item))
         for (const cJSON *c = item->child; c; c = c->next)
             if (c != id && c != bytes) return vram_json_refuse(c, VRAM_ERROR_UNKNOWN_KEY, "gpu", error);
-    if (!cJSON_IsString(id)) return vram_json_refuse(id ? id : item, id ? VRAM_ERROR_TYPE : VRAM_ERROR_MISSING, "gpu", error);
-    const vram_gpu *preset = vram_json_gpu(json, id->valuestring);
-    if (!preset) return vram_json_refuse(id, VRAM_ERROR_UNKNOWN_VALUE, "gpu", error);
+    if (!id && !bytes) return vram_json_refuse(item, VRAM_ERROR_MISSING, "gpu", error);
+    if (id && !cJSON_IsString(id)) return vram_json_refuse(id, VRAM_ERROR_TYPE, "gpu", error);
+    const vram_gpu *preset = vram_json_gpu(json, id ? id->valuestring : DEFAULT_GPU);
+    if (!preset) return vram_json_refuse(id ? id : item, VRAM_ERROR_UNKNOWN_VALUE, "gpu", error);
     *gpu = *preset;
     if (!bytes) return true;
-    if (!vram_json_number(bytes, "gpu.memory_bytes", 1, 1e15, &gpu->memory_bytes, error)) return false;
+    if (!vram_json_number(bytes, "gpu.memory_bytes", LEAST_MEMORY, 1e15, &gpu->memory_bytes, error)) return false;
     gpu->memory_bytes = floor(gpu->memory_bytes);
     gpu->usable_bytes = vram_max(0, gpu->memory_bytes - gpu->context_bytes);
     return true;
