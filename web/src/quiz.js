@@ -5,11 +5,27 @@ import { symbolLine, valueLine } from './formula.js';
 import { has, ui, word } from './i18n.js';
 import { modelName } from './model-field.js';
 import { colourClass } from './palette.js';
-import { CHAPTERS, LENGTH, freshSeed, isRight, question, readAnswer } from './quiz-questions.js';
+import { CHAPTERS, LENGTH, SEED, freshSeed, isRight, question, readAnswer } from './quiz-questions.js';
+import { readStoredJson, store } from './stored.js';
 import { valueWord } from './texts.js';
 import { bytes, bytesFull, count, parameters } from './units.js';
 
 const MOST_LINES = 8; // of a working; the small ones are summed up
+const MOST_KEPT = CHAPTERS.length; // quizzes that outlive the page
+const MOST_TYPED = 60; // characters
+const STORE = 'quiz';
+
+// What an earlier page left: [[chapter/seed, {n, given, typed}], …]; whatever is not that is not taken.
+function keptQuizzes() {
+  const isKept = (row) => {
+    const [key, quiz] = Array.isArray(row) ? row : [];
+    const [chapter, seed] = String(key).split('/');
+    return CHAPTERS.map(String).includes(chapter) && SEED.test(seed) && Number.isInteger(quiz?.n) && quiz.n >= 0 && quiz.n <= LENGTH && typeof quiz.typed === 'string'
+      && Array.isArray(quiz.given) && [quiz.n, Math.min(quiz.n + 1, LENGTH)].includes(quiz.given.length) && quiz.given.every((g) => typeof g?.right === 'boolean');
+  };
+  const kept = readStoredJson(STORE);
+  return Array.isArray(kept) ? kept.filter(isKept).slice(-MOST_KEPT) : [];
+}
 
 export function makeQuiz(root, { presets, core, lists, linkOf, openLink, chapterLink, onChange, say }) {
   const head = el('h1', { class: 'view-title' });
@@ -39,7 +55,7 @@ export function makeQuiz(root, { presets, core, lists, linkOf, openLink, chapter
   const done = el('div', { class: 'quiz-done' }, score, el('p', { class: 'quiz-next' }, again, further, back), share);
   root.append(head, lead, strip, place, marks, asking, done);
 
-  const left = new Map(); // unfinished quizzes that somebody turned away from, by chapter and seed: where they were, and what was typed
+  const left = new Map(keptQuizzes()); // quizzes that somebody turned away from, or that an earlier page was left with, by chapter and seed: where they were, and what was typed
   let key = null; // of the quiz that is under way
   let n = 0;
   let given = []; // {right} of the questions answered
@@ -161,12 +177,21 @@ export function makeQuiz(root, { presets, core, lists, linkOf, openLink, chapter
   const seeds = new Map();
   const freshSeedOf = (c) => seeds.get(c) ?? (seeds.set(c, c === now.chapter ? now.seed : freshSeed()), seeds.get(c));
 
+  // Kept as they are now, the one under way last; nothing of one that nobody began.
+  function keep() {
+    left.delete(key);
+    if (given.length || input.value) left.set(key, { n, given: given.map(({ right }) => ({ right })), typed: input.value.slice(0, MOST_TYPED) });
+    store(STORE, JSON.stringify([...left].slice(-MOST_KEPT)));
+  }
+  input.addEventListener('input', keep);
+
   form.addEventListener('submit', (event) => {
     event.preventDefault();
     if (given[n]) return;
     const value = readAnswer(input.value, now.unit, Boolean(q.count));
     over = Number.isNaN(value);
     if (!over) given[n] = { right: isRight(value, q.answer) };
+    keep();
     fill();
     if (over) return;
     say(verdict.textContent);
@@ -175,25 +200,30 @@ export function makeQuiz(root, { presets, core, lists, linkOf, openLink, chapter
   next.addEventListener('click', () => {
     n += 1;
     if (n < LENGTH) ask();
+    keep();
     fill();
     (n < LENGTH ? input : score).focus();
   });
   again.addEventListener('click', () => onChange({ chapter: String(now.chapter), seed: freshSeed() }));
 
   return {
-    // the quiz to come back to, {chapter, seed}; null when none is under way
-    pending: () => (key && n < LENGTH && (n > 0 || given.length > 0) ? { chapter: String(now.chapter), seed: now.seed } : null),
+    // the quiz to come back to, of a chapter or of any, {chapter, seed}; null when none is under way
+    pending(chapter = null) {
+      const begun = [...left].filter(([k, quiz]) => quiz.n < LENGTH && quiz.given.length > 0 && (chapter === null || k.startsWith(`${chapter}/`)));
+      if (!begun.length) return null;
+      const [at, seed] = begun.at(-1)[0].split('/');
+      return { chapter: at, seed };
+    },
     update({ chapter, seed, unit }) {
       now = { chapter: Number(chapter), seed, unit, lists };
       if (key !== `${chapter}/${seed}`) {
-        if (n < LENGTH) left.set(key, { n, given, typed: input.value });
-        else left.delete(key);
+        if (key && n >= LENGTH) left.delete(key); // its score was seen
         key = `${chapter}/${seed}`;
         const before = left.get(key);
         n = before?.n ?? 0;
         given = before?.given ?? [];
         if (n < LENGTH) ask();
-        input.value = before?.typed ?? '';
+        input.value = before?.typed ?? ''; // what was answered stays to be seen
       }
       fill();
     },

@@ -8,6 +8,11 @@ export function readStored(key, allowed) {
   } catch { return null; }
 }
 
+// Anything may lie there, written by another version or by hand: whoever asks looks at what comes.
+export function readStoredJson(key) {
+  try { return JSON.parse(localStorage.getItem(PREFIX + key)); } catch { return null; }
+}
+
 export function store(key, value) {
   try { localStorage.setItem(PREFIX + key, value); } catch { /* then not */ }
 }
