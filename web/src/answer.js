@@ -7,7 +7,7 @@ import { bytes, bytesFull, count } from './units.js';
 
 // A card may be large enough and still not do: too few of them for the degrees that were said, or no room in a pool for one sequence.
 function whyNot(report, fit) {
-  if (!fit.gpus_needed) return '_never';
+  if (!fit.gpus_needed) return report.scenario.gpus > 1 && fit.usable_bytes > 0 ? '_copies' : '_never';
   if (need(report) - givenBack(report) > fit.usable_bytes) return '';
   return report.notes.some((n) => n.id === 'gpus_below_product') ? '_few' : '_pool';
 }
@@ -19,17 +19,16 @@ export function sentenceParts(report, presets, unit) {
   const context = contextAtPeak(report);
   const { verdict, gpus_needed: needed } = card.fit;
   const cache = givenBack(report);
-  const load = report.phases[0]; // where nothing that is seen comes later, all of it is there once loaded
-  const phase = load.bytes >= report.peak.bytes * (1 - SEEN) ? load.id : report.peak.phase;
   const has = card.fit.usable_bytes + context;
   const vars = {
     peak: bytes(report.peak.bytes, unit),
-    phase: word('phase_at', phase),
+    phase: word('phase_at', report.peak.phase),
     card: card.name,
     // Like is compared with like: a peak that holds the context with the whole card, one without with what is left.
     has: bytes(has, unit),
     cached: cache > SEEN * report.peak.bytes ? word('cached', 'above', { n: bytes(cache, unit) }) : '',
     n: count(gpus),
+    share: word('share', report.scenario.task),
     needed: count(needed),
     left: bytes(Math.max(0, card.fit.headroom_bytes), unit),
     missing: bytes(Math.max(0, -card.fit.headroom_bytes), unit),

@@ -4,7 +4,7 @@ import { el, keyed, setAttr, setProse, setText, show } from './dom.js';
 import { layCard } from './geometry.js';
 import { sentences, ui, word } from './i18n.js';
 import { colourClass } from './palette.js';
-import { CONTEXT, alive, cardOf, groups, lookOf, segmentsOf } from './reading.js';
+import { CONTEXT, alive, cardOf, contextAtPeak, groups, lookOf, segmentsOf } from './reading.js';
 import { bytes, bytesFull, bytesShort, count, difference, percent, ticks } from './units.js';
 
 const LABEL_FONT = 12; // px; the labels' type size
@@ -15,8 +15,9 @@ export const MOST_FLEET = 128; // cards drawn in a row
 // Roughly how wide a text is: a Chinese character is a square, a Latin one a little over half.
 export const textWidth = (text, size = LABEL_FONT) => [...text].reduce((w, c) => w + (c.charCodeAt(0) > 0x2e80 ? 1 : 0.56), 0) * size;
 
+export const componentName = (group) => (group.back ? ui('given_back') : word('component', group.component));
 export function segmentName(group) {
-  const component = group.back ? ui('given_back') : word('component', group.component);
+  const component = componentName(group);
   return group.role === 'model' ? component : ui('role_component', { role: word('role', group.role), component });
 }
 
@@ -24,7 +25,7 @@ export function layOf(report, presets, lists) {
   const card = cardOf(report, presets);
   const segments = segmentsOf(report, lists);
   const gpus = report.scenario.gpus ?? 1;
-  return { card, gpus, lay: layCard({ segments, usable: card.fit.usable_bytes, context: card.context, gpus, needed: card.fit.gpus_needed }) };
+  return { card, gpus, all: report.cluster_bytes, context: contextAtPeak(report), lay: layCard({ segments, usable: card.fit.usable_bytes, context: card.context, gpus, needed: card.fit.gpus_needed }) };
 }
 
 const place = (node, from, to, end) => {
@@ -126,7 +127,8 @@ export function rulerOf({ lay, end, width, unit }) {
   return [...rounds, edge];
 }
 
-export const fleetText = ({ lay, gpus, card }, unit) => ui('fleet', { n: count(gpus), gpu: card.name, all: bytes(lay.bytes * gpus, unit), have: bytes(lay.usable * gpus, unit) });
+// Like with like: the context is in both of these totals where the peak counts it, in neither otherwise.
+export const fleetText = ({ lay, gpus, card, all, context }, unit) => ui('fleet', { n: count(gpus), gpu: card.name, all: bytes(all, unit), have: bytes((lay.usable + context) * gpus, unit) });
 export const fleetFill = (lay) => Math.min(1, (lay.context + lay.bytes) / lay.total);
 
 export const keptLineText = (report, second, unit) => sentences(ui('kept', { n: bytes(second.peak.bytes, unit) }), ui('kept_now', { n: difference(report.peak.bytes - second.peak.bytes, unit) }));

@@ -14,18 +14,21 @@ const NARROW = 480; // px
 
 export const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// Allowances are hatched here as everywhere.
-export function hatch(context, colour, paper) {
-  const size = 6;
+// Allowances are hatched here as everywhere, and what is given back is ruled.
+export function paintOf(context, group, paper) {
+  const colour = colourOf(group.component);
+  if (!isHatched(group)) return colour;
+  const size = group.back ? 4 : 6;
   const tile = document.createElement('canvas');
   tile.width = tile.height = size;
   const c = tile.getContext('2d');
   c.fillStyle = paper;
   c.fillRect(0, 0, size, size);
   c.strokeStyle = colour;
-  c.lineWidth = 2.2;
+  c.lineWidth = group.back ? 1 : 2.2;
   c.beginPath();
-  for (const shift of [-size, 0, size]) { c.moveTo(shift, size); c.lineTo(shift + size, 0); }
+  if (group.back) { c.moveTo(0.5, 0); c.lineTo(0.5, size); }
+  else for (const shift of [-size, 0, size]) { c.moveTo(shift, size); c.lineTo(shift + size, 0); }
   c.stroke();
   return context.createPattern(tile, 'repeat');
 }
@@ -116,7 +119,7 @@ export function makeColumns(root, { onPhase, onComponent }) {
       label: segmentName(g),
       key: g.key,
       data: per.map((m) => m.get(g.key)?.bytes ?? null),
-      backgroundColor: isHatched(g) ? hatch(context, colourOf(g.component), paper) : colourOf(g.component),
+      backgroundColor: paintOf(context, g, paper),
       stack: 'all',
       categoryPercentage: 1,
       barPercentage: 0.94,

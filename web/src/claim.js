@@ -235,7 +235,7 @@ export function makeClaim(root, { presets, index, ask, linkOf, onPatch, onOpen }
     const host = list.some((s) => s.changes.some((c) => c.path === 'parallel.offload'));
     const few = report.notes.find((n) => n.id === 'gpus_below_product')?.values;
     setProse(because, said === 'no' && few ? ui('claim_no_degrees', { n: count(few[0]), of: count(few[1]) })
-      : said === 'no' ? ui('claim_no_even', { n: bytes(claim.least_needed_bytes, unit), gpus: count(report.fits[0].gpus_needed) })
+      : said === 'no' ? sentences(ui('claim_no_even', { n: bytes(claim.least_needed_bytes, unit) }), report.fits[0].gpus_needed > 0 && ui('claim_no_gpus', { n: count(report.fits[0].gpus_needed) }))
       : another ? ui('claim_another') : said === 'possible' && report.fits[0].verdict === 'tight' ? ui('claim_tight') : '');
     show(because, because.textContent !== '');
     setText(whatIsCheap, sentences(ui('claim_cost'), host && ui('claim_host')));

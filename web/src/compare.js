@@ -1,7 +1,7 @@
 // The same need on other cards: every card's memory as an outline to one scale, the need as a fill and one line through all.
-import { el, keyed, setAttr, setText, show } from './dom.js';
-import { ui, word } from './i18n.js';
-import { givenBack, need, segmentsOf } from './reading.js';
+import { el, keyed, setAttr, setProse, setText, show } from './dom.js';
+import { sentences, ui, word } from './i18n.js';
+import { contextAtPeak, givenBack, need, segmentsOf } from './reading.js';
 import { bytes, bytesFull, count } from './units.js';
 
 const ROOM = 2; // the scale shows up to so many times the need
@@ -15,12 +15,13 @@ export function makeCompare(root, { fitOn, onMore }) {
   const body = el('tbody', {});
   const columns = el('colgroup', {}, el('col', { class: 'compare-col-name' }), el('col', {}), el('col', { class: 'compare-col-verdict' }));
   const table = el('table', { class: 'compare' }, caption, columns, el('thead', { class: 'vh' }, el('tr', {}, heads.map((h) => h.node))), body);
+  const note = el('p', { class: 'chart-note compare-note' });
   const more = el('button', { type: 'button', class: 'quiet-button' });
   let all = false;
   let last = null;
   let others = [];
   more.addEventListener('click', () => { all = !all; onMore(); });
-  root.append(table, more);
+  root.append(note, table, more);
 
   function makeRow() {
     const name = el('th', { scope: 'row', class: 'compare-name' });
@@ -76,9 +77,11 @@ export function makeCompare(root, { fitOn, onMore }) {
       p.over.style.setProperty('width', bytesNeeded > f.usable_bytes ? `calc(${pct(bytesNeeded)} - ${pct(f.usable_bytes)})` : '0');
       setText(p.usable, bytes(f.usable_bytes, unit));
       setAttr(p.usable, 'title', bytesFull(f.usable_bytes));
-      setText(p.verdict, f.verdict === 'no' ? ui('verdict_needs', { n: count(f.gpus_needed) }) : word('verdict', f.verdict));
+      setText(p.verdict, f.verdict === 'no' && f.gpus_needed ? ui('verdict_needs', { n: count(f.gpus_needed) }) : word('verdict', f.verdict));
       p.verdict.dataset.cards = f.gpus_needed;
     });
+    setProse(note, noteOf(report, bytesNeeded, unit));
+    show(note, note.textContent !== '');
     show(more, rest.length > 0);
     setText(more, all ? ui('show_common') : ui('show_all', { n: presets.gpus.length }));
   }
@@ -90,6 +93,13 @@ export function makeCompare(root, { fitOn, onMore }) {
       draw();
     },
   };
+}
+
+// What the bars are, where that is not the whole peak.
+function noteOf(report, needed, unit) {
+  const back = givenBack(report);
+  const why = sentences(contextAtPeak(report) > 0 && ui('compare_context'), back > 0 && ui('compare_cache', { n: bytes(back, unit) }));
+  return why && sentences(ui('compare_note', { n: bytes(needed, unit) }), why);
 }
 
 // Segments of a bar as one background: hard stops in the components' hues.

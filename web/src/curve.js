@@ -1,11 +1,12 @@
 // A training step through time, as PyTorch's memory viewer draws it: a stacked area per component over the instants of one step,
 // the phases below the axis as buttons, the card's usable memory as a line, the peak marked.
 import { Chart, Filler, LineController, LineElement, LinearScale, PointElement, Tooltip } from 'chart.js';
-import { css, hatch, lineOfCard, scaleOf } from './chart.js';
+import { css, lineOfCard, paintOf, scaleOf } from './chart.js';
 import { el, keyed, setAttr, setProse, setText } from './dom.js';
 import { sentences, ui, word } from './i18n.js';
+import { componentName } from './card.js';
 import { colourOf } from './palette.js';
-import { CONTEXT, groups, isHatched } from './reading.js';
+import { CONTEXT, groups, partOf } from './reading.js';
 import { bytes } from './units.js';
 
 Chart.register(Filler, LineController, LineElement, LinearScale, PointElement, Tooltip);
@@ -107,12 +108,13 @@ export function makeCurve(root, { onPhase, onComponent }) {
 
     // in the card's own order, what is only allowed for on top
     const all = groups(report.entries, lists);
-    const datasets = all.filter((g, i) => components.includes(g.component) && all.findIndex((o) => o.component === g.component) === i).map((g, i) => ({
-      label: word('component', g.component),
+    const datasets = all.filter((g, i) => components.includes(partOf(g)) && all.findIndex((o) => partOf(o) === partOf(g)) === i).map((g, i) => ({
+      label: componentName(g),
       key: g.key,
-      data: instants.map(({ point, x }) => ({ x, y: point.bytes[components.indexOf(g.component)] })),
-      backgroundColor: isHatched(g) ? hatch(context, colourOf(g.component), paper) : colourOf(g.component),
-      borderColor: paper, // a hairline between neighbours of one hue
+      colour: colourOf(g.component),
+      data: instants.map(({ point, x }) => ({ x, y: point.bytes[components.indexOf(partOf(g))] })),
+      backgroundColor: paintOf(context, g, paper),
+      borderColor: g.back ? colourOf(g.component) : paper, // a hairline between neighbours of one hue; what is only ruled has its outline
       borderWidth: 1,
       fill: i ? '-1' : 'origin',
       pointRadius: 0,
@@ -150,7 +152,7 @@ export function makeCurve(root, { onPhase, onComponent }) {
           callbacks: {
             title: (items) => (items.length ? titleOf(instants[items[0].dataIndex].point) : ''),
             label: (item) => ` ${item.dataset.label}  ${bytes(item.raw.y, unit)}`,
-            labelColor: (item) => ({ backgroundColor: colourOf(item.dataset.key.split('/')[1]), borderColor: 'transparent' }),
+            labelColor: (item) => ({ backgroundColor: item.dataset.colour, borderColor: 'transparent' }),
             footer: (items) => (items.length ? ui('instant_total', { n: bytes(total(instants[items[0].dataIndex].point), unit) }) : ''),
           },
         },

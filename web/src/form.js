@@ -68,7 +68,7 @@ export function makeForm(root, { index, presets, actions }) {
   function gpuItems(prices) {
     return presets.gpus.map((g) => {
       const fit = prices.get(g.id);
-      const word = !fit ? '' : fit.error ? ui('refused') : ui(`verdict_short_${fit.verdict}`, { n: count(fit.gpus_needed) });
+      const word = !fit ? '' : fit.error ? ui('refused') : fit.verdict === 'no' && !fit.gpus_needed ? word('verdict', 'no') : ui(`verdict_short_${fit.verdict}`, { n: count(fit.gpus_needed) });
       return { value: g.id, label: g.name, group: g.vendor, sub: bytesShort(g.memory_bytes, now.unit), right: word, title: `${g.vendor} · ${bytesFull(g.memory_bytes)}` };
     });
   }
@@ -97,7 +97,7 @@ export function makeForm(root, { index, presets, actions }) {
   const ownNote = el('p', { class: 'field-note', id: `${ownId}-note` });
   const own = el('div', { class: 'field', data: { path: 'gpu.memory_bytes' } }, el('div', { class: 'field-head' }, ownLabel),
     el('div', { class: 'control' }, el('span', { class: 'number-box' }, ownInput, el('span', { class: 'number-unit', 'aria-hidden': 'true' }, 'MiB'))), ownNote);
-  const gpuIdNow = () => { const value = now.valueOf('gpu'); return isTree(value) ? value.preset : value; };
+  const gpuIdNow = () => { const value = now.valueOf('gpu'); return (isTree(value) ? value.preset : value) ?? fallback(index.byPath.get('gpu')); };
   const sendOwn = (settled) => {
     const mib = readCount(ownInput.value);
     actions.patch({ gpu: ownInput.value.trim() === '' ? gpuIdNow() : { preset: gpuIdNow(), memory_bytes: typeof mib === 'number' ? mib * MIB : mib } }, settled);
@@ -166,7 +166,10 @@ export function makeForm(root, { index, presets, actions }) {
       const gpuId = gpuIdNow();
       const preset = presets.gpus.find((g) => g.id === gpuId);
       setText(ownLabel, fieldLabel('gpu.memory_bytes'));
-      setText(ownNote, fieldHelp('gpu.memory_bytes'));
+      const ownError = under('gpu.memory_bytes');
+      setText(ownNote, ownError ? errorText(ownError) : fieldHelp('gpu.memory_bytes'));
+      ownNote.classList.toggle('error', Boolean(ownError));
+      setAttr(ownInput, 'aria-invalid', ownError ? 'true' : null);
       ownInput.placeholder = preset ? String(Math.round(preset.memory_bytes / MIB)) : '';
       const ownMib = isTree(gpuValue) && typeof gpuValue.memory_bytes === 'number' ? String(gpuValue.memory_bytes / MIB) : '';
       if (document.activeElement !== ownInput) ownInput.value = ownMib;

@@ -108,16 +108,17 @@ export function makeGuide(question, root, { presets, core, story, linkOf, quizLi
   const path = el('nav', { class: 'guide-path' }, previous, practice, next);
   root.prepend(top);
   root.append(homework, path);
-  homework.addEventListener('toggle', () => { if (homework.open && now) fillHomework(); });
+  homework.addEventListener('toggle', () => { if (homework.open) fillHomework(); });
 
   const chapters = presets.scenarios.filter((s) => s.chapter).sort((a, b) => a.chapter - b.chapter);
   let now = null;
 
   // Asked of the core only while it is open.
   function fillHomework() {
+    const list = HOMEWORK[now?.chapter];
+    if (!list) return; // only chapters have homework
     const { report, unit } = now;
     const { gpu } = report.scenario;
-    const list = HOMEWORK[now.chapter];
     const reports = list.map((h) => core.estimate({ ...h.scenario, gpu }));
     const lineOf = (r, id) => r.log.find((l) => l.id === id);
     const one = lineOf(core.estimate({ ...served(SMALL), gpu }), 'torch_loaded').values[0]; // a model that is only loaded
@@ -159,9 +160,9 @@ export function makeGuide(question, root, { presets, core, story, linkOf, quizLi
       const guided = Boolean(s?.say);
       for (const node of [question, top, path]) show(node, guided);
       show(homework, Boolean(guided && s.chapter));
+      now = guided ? { report, unit, chapter: s.chapter } : null;
       if (!guided) return;
       const vars = guideVars(report, presets, unit);
-      now = { report, unit, chapter: s.chapter };
       setText(asks, ui('guide_asks'));
       setText(asked, both(s.question));
       setText(sayTitle, ui('guide_say'));
@@ -169,7 +170,7 @@ export function makeGuide(question, root, { presets, core, story, linkOf, quizLi
       setText(trapTitle, ui('guide_trap'));
       setProse(trap, fillIn(both(s.trap), vars));
       setText(summary, ui('homework'));
-      if (homework.open && s.chapter) fillHomework();
+      if (homework.open) fillHomework();
       setAttr(path, 'aria-label', ui('guide_path'));
       step(previous, s.chapter - 1, s.chapter === 1 ? [linkOf(story), ui('guide_story')] : undefined);
       step(next, (s.chapter ?? 0) + 1, [claimLink(), ui('guide_last')]);

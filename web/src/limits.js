@@ -1,12 +1,14 @@
 // The inverse questions: how far a setting can go on the GPUs that are chosen. Each answer is a button that sets it.
 import { el, keyed, setAttr, setText, show } from './dom.js';
-import { has, ui, word } from './i18n.js';
+import { has, sentences, ui, word } from './i18n.js';
+import { getPath } from './paths.js';
 import { bytes, bytesFull, count } from './units.js';
 import { valueWord } from './texts.js';
 
 export function makeLimits(root, { solve, onPick }) {
+  const note = el('p', { class: 'prose-note' });
   const list = el('ul', { class: 'limits' });
-  root.append(list);
+  root.append(note, list);
   const asked = new Map(); // of a kind of scenario, which questions the core answers
 
   function make(row) {
@@ -16,20 +18,25 @@ export function makeLimits(root, { solve, onPick }) {
     return node;
   }
 
-  function fill(node, row, unit) {
+  const shown = (path, value) => (typeof value === 'number' ? count(value) : valueWord(path, value));
+
+  // A limit, what is set now, and how much is left once it is set there.
+  function fill(node, row, scenario, unit) {
     const [name, value, left] = node.firstChild.children;
-    const text = row.value === null ? ui('limit_none') : typeof row.value === 'number' ? count(row.value) : valueWord(row.path, row.value);
+    const now = getPath(scenario, row.path);
+    const text = row.value === null ? ui('limit_none') : shown(row.path, row.value);
     node.row = row;
     setText(name, has('limit', row.path) ? word('limit', row.path) : row.path);
     setText(value, text);
-    setText(left, row.value === null ? '' : row.limit !== null && row.value > row.limit ? ui('limit_trained', { n: count(row.limit) }) : ui('limit_left', { n: bytes(row.headroom_bytes, unit) }));
+    setText(left, row.value === null ? '' : sentences(now !== undefined && ui('limit_now', { n: shown(row.path, now) }), ui('limit_left', { n: bytes(row.headroom_bytes, unit) }), row.limit !== null && row.value > row.limit && ui('limit_trained', { n: count(row.limit) })));
     setAttr(node.firstChild, 'disabled', row.value === null);
     setAttr(node.firstChild, 'title', row.value === null ? null : bytesFull(row.needed_bytes));
   }
 
   return {
     // a piece of work for each question, once it is known which there are
-    * update({ scenario, unit }) {
+    // report: what the scenario came to, with every value that was not said
+    * update({ scenario, report, unit }) {
       const kind = [scenario.task, scenario.engine, scenario.training?.method].join();
       let rows = [];
       if (asked.has(kind)) {
@@ -40,7 +47,8 @@ export function makeLimits(root, { solve, onPick }) {
       } else rows = solve(scenario);
       asked.set(kind, rows.map((r) => r.path));
       show(root.parentNode, rows.some((r) => r.value !== null)); // where nothing fits there is nothing to set
-      keyed(list, rows, (r) => r.path, make, (node, row) => fill(node, row, unit));
+      setText(note, ui('limits_note'));
+      keyed(list, rows, (r) => r.path, make, (node, row) => fill(node, row, report.scenario, unit));
     },
   };
 }

@@ -105,9 +105,11 @@ function readScenario(pairs, presets, index, notices) {
     const field = index.byPath.get(path);
     const tree = !keys.some(isForbidden) && index.trees.find((t) => path.startsWith(`${t}.`));
     if (tree && !field) {
+      const named = getPath(scenario, tree); // a card that has only its name keeps it
+      if (tree === 'gpu' && typeof named === 'string') scenario = withPath(scenario, tree, { preset: named });
       scenario = withPath(scenario, keys, readLeaf(text));
     } else if (!field) {
-      notices.push({ id: 'unknown_key', key: path });
+      notices.push(path ? { id: 'unknown_key', key: path } : { id: 'empty_key', key: '', value: text });
     } else if (text === '') {
       scenario = withPath(scenario, path, undefined);
     } else if (index.trees.includes(path) && text === '{}') {

@@ -25,8 +25,9 @@ import { makeQuiz } from './quiz.js';
 import { SEED, freshSeed } from './quiz-questions.js';
 import { readStored, store } from './stored.js';
 import { cardSvg } from './picture.js';
+import { makePrices } from './prices.js';
 import { fillPaper } from './print.js';
-import { CONTEXT } from './reading.js';
+import { CONTEXT, timelineOf } from './reading.js';
 import { makeRules } from './rules.js';
 import { makeSlot, patchSlot } from './state.js';
 import { makeTimeline } from './timeline.js';
@@ -136,7 +137,8 @@ export async function start({ wasm, presets, accuracy }) {
     if (!location.hash.replace(/^#/, '')) read.list = [firstSlot()];
     if (shown.view === 'quiz') read.list = slots.length ? slots : [firstSlot()];
     slots = read.list.map((s) => makeSlot(core, index, s, { repair: true, base: baseOf(s) }));
-    notices = [...read.notices, ...slots.flatMap((s) => s.dropped.map((d) => ({ id: d.path ? 'bad_value' : 'refused_all', key: d.path, value: d.value, error: d.error })))];
+    const dropped = slots.flatMap((s) => s.dropped.map((d) => ({ id: d.path ? 'bad_value' : 'refused_all', key: d.path, value: d.value, error: d.error })));
+    notices = [...dropped, ...read.notices]; // first what was meant and cannot be
     phase = null;
     open = false;
     lastEntry = { path: null, at: 0 };
@@ -159,7 +161,8 @@ export async function start({ wasm, presets, accuracy }) {
   }
 
   // ---- the parts
-  const pricesOf = (path, values) => new Map((core.options(slots[0].scenario, { [path]: values })[path] ?? []).map((p) => [p.value, p]));
+  const priced = makePrices(core);
+  const pricesOf = (path, values) => new Map(priced.now(slots[0].scenario, path, values).map((p) => [p.value, p]));
   const form = makeForm($('form'), {
     index, presets,
     actions: { patch, refuse, prices: pricesOf, opened: () => later(rest()), reset: (path) => patch({ [path]: getPath(baseOf(slots[0]), path) }, true) },
@@ -177,7 +180,7 @@ export async function start({ wasm, presets, accuracy }) {
   const notes = makeNotes($('notes-block'));
   const limits = makeLimits($('limits'), { solve: core.solve, onPick: (path, value) => patch({ [path]: value }, true) });
   const log = makeLog($('log'));
-  const whatIf = makeWhatIf($('whatif'), { core, onPick: (changes) => patch(changes, true) });
+  const whatIf = makeWhatIf($('whatif'), { core, prices: priced, onPick: (changes) => patch(changes, true) });
   const rules = makeRules($('rules-block'));
   const right = makeAccuracy($('accuracy'), accuracy, {
     isDefault: (path, value) => value === fallback(index.byPath.get(path)),
@@ -198,7 +201,7 @@ export async function start({ wasm, presets, accuracy }) {
   });
   const guide = makeGuide($('question'), $('chapter'), {
     presets, core, story: LANDING, linkOf: presetLink,
-    quizLink: (chapter) => linkOf([], { view: 'quiz', chapter, seed: quizSeed, ...(quiz.pending()?.chapter === chapter ? quiz.pending() : {}) }),
+    quizLink: (chapter) => linkOf([], { view: 'quiz', chapter, seed: quizSeed, ...quiz.pending(chapter) }),
     claimLink: () => linkOf([{ preset: LANDING, scenario: firstSlot().scenario }], { view: 'claim' }),
   });
   const claim = makeClaim($('claim'), {
@@ -231,7 +234,7 @@ export async function start({ wasm, presets, accuracy }) {
   }
 
   // The step instant by instant; where several models take turns their phases are columns, each with its models.
-  const instants = ({ report, roles }) => (roles ? null : core.timeline(report.scenario));
+  const instants = ({ report, roles }) => (roles ? null : timelineOf(report, core.timeline(report.scenario)));
 
   // What leaves says where it came from; a page opened from disk does not tell whose disk.
   const taken = () => ({
@@ -345,16 +348,13 @@ export async function start({ wasm, presets, accuracy }) {
     if (slot.error) return; // the last answers stay
     yield REST;
     yield* whatIf.update({ scenario: slot.scenario, report: now.report, unit: unit() });
-    yield* limits.update({ scenario: slot.scenario, unit: unit() });
+    yield* limits.update({ scenario: slot.scenario, report: now.report, unit: unit() });
   }
 
   function* pricesOfForm(slot) {
     if (!slot.error) { // a refused scenario has no prices: the last ones stay
       const next = {};
-      for (const [path, values] of Object.entries(form.wants())) {
-        Object.assign(next, core.options(slot.scenario, { [path]: values }));
-        yield;
-      }
+      for (const [path, values] of Object.entries(form.wants())) next[path] = yield* priced.later(slot.scenario, path, values);
       prices = next;
     }
     form.update(formContext());

@@ -59,10 +59,10 @@ const darker = (hex) => `#${[1, 3, 5].map((i, n) => Math.round(parseInt(hex.slic
 
 function fillOf(piece, hatches) {
   const colour = colourOf(piece.component);
-  const kind = isHatched(piece) ? 'a' : piece.over ? 'o' : '';
+  const kind = piece.back ? 'b' : isHatched(piece) ? 'a' : piece.over ? 'o' : '';
   if (!kind) return colour;
   const id = `h-${kind}-${piece.component}`;
-  hatches.set(id, hatch(id, colour, kind === 'a' ? { step: 5, line: 2, turn: 45 } : { step: 8, line: 5, turn: -45 }));
+  hatches.set(id, hatch(id, colour, { a: { step: 5, line: 2, turn: 45 }, b: { step: 6, line: 1, turn: 0 }, o: { step: 8, line: 5, turn: -45 } }[kind]));
   return `url(#${id})`;
 }
 

@@ -5,7 +5,9 @@ export const SEEN = 0.004; // of the peak: what never reaches it is too thin to 
 // What PyTorch gives back to the driver before it fails: of the peak, but not of what must find room. It stands apart, under a name of its own.
 const isGivenBack = (e) => e.component === 'fragmentation' && e.what === 'allocator_cache';
 
-export const keyOf = (entry) => `${entry.role}/${isGivenBack(entry) ? 'given_back' : entry.component}`;
+const GIVEN_BACK = 'given_back';
+export const keyOf = (entry) => `${entry.role}/${isGivenBack(entry) ? GIVEN_BACK : entry.component}`;
+export const partOf = (group) => (group.back ? GIVEN_BACK : group.component);
 export const alive = (report, phase) => report.entries.filter((e) => e.phases.includes(phase));
 const sum = (entries) => entries.reduce((s, e) => s + e.bytes, 0);
 
@@ -42,7 +44,19 @@ export function need(report) {
   return report.peak.bytes - sum(alive(report, report.peak.phase).filter((e) => e.component === CONTEXT));
 }
 
-export const givenBack = (report) => sum(alive(report, report.peak.phase).filter(isGivenBack));
+const givenBackIn = (report, phase) => sum(alive(report, phase).filter(isGivenBack));
+export const givenBack = (report) => givenBackIn(report, report.peak.phase);
+
+// The core's instants count what is given back as fragmentation; it stands all through a phase, and apart here as in the ledger.
+export function timelineOf(report, timeline) {
+  const at = timeline?.components.indexOf('fragmentation') ?? -1;
+  if (at < 0) return timeline;
+  const points = timeline.points.map((point) => {
+    const back = Math.min(point.bytes[at], givenBackIn(report, point.phase));
+    return { ...point, bytes: [...point.bytes.map((b, i) => (i === at ? b - back : b)), back] };
+  });
+  return { components: [...timeline.components, GIVEN_BACK], points };
+}
 
 // What must find room, as the verdict counts it: how much, when, made of what, and the room (of an engine with a pool, its budget).
 export function demandOf(report) {

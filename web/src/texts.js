@@ -1,6 +1,6 @@
 // Sentences made of the core's ids: values, errors, notes. The words are in i18n; here is only which word to take.
 import { has, ui, word } from './i18n.js';
-import { count } from './units.js';
+import { bytes, count } from './units.js';
 
 // A value's word: its own, or itself (formats and engines are called what they are called).
 export function valueWord(path, value) {
@@ -24,7 +24,9 @@ export const extract = (value, most = 40) => {
 };
 
 export function errorText(error) {
-  const vars = { path: error.path ?? '', field: error.path ? fieldLabel(error.path) : '', value: extract(error.value ?? error.text), min: extract(error.min), max: extract(error.max) };
+  const memory = (value) => (typeof value === 'number' ? bytes(value, 'GiB') : extract(value)); // as drivers print it
+  const told = /memory_bytes$/.test(error.path) ? memory : extract;
+  const vars = { path: error.path ?? '', field: error.path ? fieldLabel(error.path) : '', value: told(error.value ?? error.text), min: told(error.min), max: told(error.max) };
   const ranged = typeof error.min === 'number' && typeof error.max === 'number';
   const id = error.code === 'range' && !ranged ? 'range_unknown' : error.code === 'too_large' && ranged && error.path !== 'model' ? 'too_large_range' : error.code;
   return word('error', id, vars);

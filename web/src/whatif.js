@@ -23,7 +23,7 @@ const LEVERS = {
 const costOf = (path, value, now) => word('whatif', path, path === 'training.checkpointing' && now.training.method === 'lora' ? `${value}_lora` : value);
 const ownName = (path, value) => ui('whatif_name', { field: fieldLabel(path), value: valueWord(path, value) });
 
-export function makeWhatIf(root, { core, onPick }) {
+export function makeWhatIf(root, { core, prices, onPick }) {
   const list = el('ul', { class: 'whatif' });
   const rest = el('p', { class: 'whatif-rest' });
   const note = el('p', { class: 'chart-note' });
@@ -33,14 +33,14 @@ export function makeWhatIf(root, { core, onPick }) {
   function* changesOf({ scenario, report }) {
     const now = report.scenario;
     const wanted = Object.fromEntries(Object.entries(LEVERS).map(([path, values]) => [path, values.filter((v) => v !== getPath(now, path))]));
-    const modelled = (patch, path) => !core.estimate(withPatch(scenario, patch)).notes?.some((n) => n.id === 'not_modelled' && n.path === path);
+    const modelled = (path, value) => !core.estimate(withPatch(scenario, { [path]: value })).notes?.some((n) => n.id === 'not_modelled' && n.path === path);
     const found = [];
     for (const [path, values] of Object.entries(wanted)) {
-      const answers = core.options(scenario, { [path]: values })[path] ?? [];
-      yield;
-      found.push(...answers.filter((a) => !a.error && (path !== 'training.loss' || modelled({ [path]: a.value }, path)))
-        .map((a) => ({ key: `${path}=${a.value}`, name: () => ownName(path, a.value), cost: () => costOf(path, a.value, now), patch: { [path]: a.value }, bytes: a.needed_bytes, phase: a.phase, verdict: a.verdict })));
-      yield;
+      for (const a of yield* prices.later(scenario, path, values)) {
+        if (a.error || (path === 'training.loss' && !modelled(path, a.value))) continue;
+        found.push({ key: `${path}=${a.value}`, name: () => ownName(path, a.value), cost: () => costOf(path, a.value, now), patch: { [path]: a.value }, bytes: a.needed_bytes, phase: a.phase, verdict: a.verdict });
+        yield;
+      }
     }
     return [...found, ...sharded(scenario, now)];
   }
