@@ -1411,13 +1411,13 @@ void vram_block_layer(const vram_pass *pass, int kind, bool input_gradient, vram
     block b;
     begin(pass, t, kind, &b);
     vram_cell weights = VRAM_NO_CELL, x = vram_tape_input(t, stream_size(&b), input_gradient || !pass->gradients ? carried_width(pass) : vram_stream_width(pass), VRAM_WHAT_HIDDEN_STATES, input_gradient);
-    if (pass->outputs_held) t->cell[x].last_use = -1;
     vram_cell y = b.style.altup ? altup_layer(&b, x, &weights) : b.style.hyper ? vram_v4_layer(&b, x) : b.layer->parallel ? parallel_blocks(&b, x, &weights) : serial_blocks(&b, x, &weights);
     if (!b.style.altup) y = with_layer_input(&b, y);
     if (b.style.layer_scalar) {
         y = vram_op_slice(t, y, t->cell[y].shape, VRAM_WHAT_HIDDEN_STATES);
         t->op[t->ops - 1].others = 1;
     }
+    vram_tape_hold(t, x); /* the model's forward() has it under the name that the output will get */
     vram_tape_hold(t, weights);
     if (weights >= 0 && b.style.returns_weights) {
         t->returned = vram_tape_outside(t, t->cell[weights].shape, vram_width(t, weights), VRAM_WHAT_ATTENTION_PROBABILITIES);
