@@ -149,7 +149,9 @@ static void await_other(walker *w, bool sole_holder)
     vram_cell table = w->tape.op[0].in[0];
     vram_run_await(&w->tape, &w->run, table, sole_holder);
     short number = record_bind(w, w->run.gradient[table]);
-    if (w->recorded != NULL) w->recorded->awaited = number;
+    if (number < 0) return;
+    w->recorded->awaited = number;
+    if (w->run.holders[w->run.gradient[table]] == 1) w->run.record->kind[w->run.record->first + number] = VRAM_RECORDED_TIED; /* what is added to it stays in it */
 }
 
 static void note(walker *w, piece *p, int set, double bytes, const uint64_t cells[])
