@@ -233,6 +233,7 @@ static void micro_batch(vram_player *y)
     int layers = y->steps->layers, shards = y->gradients;
     y->kepts = 0;
     vram_player_take_ids(y);
+    if (y->passes++ == 1) vram_player_buckets(y);
     go_forward(y);
     leave_autocast(y);
     vram_player_before_backward(y, layers, layers - 1);
@@ -268,14 +269,21 @@ static bool known_optimizer(const vram_scenario *s)
     return optimizer != VRAM_OPTIMIZER_MUON && optimizer != VRAM_OPTIMIZER_GALORE && optimizer != VRAM_OPTIMIZER_LOMO && !vram_steps_in_backward(s) && s->parallel.offload == VRAM_OFFLOAD_NONE;
 }
 
-/* One GPU, or FSDP 2 over several; of mixed precision only FSDP's, whose shards are the master copy. */
+/* DDP's gradients as views of buckets are accumulated beside them until the last micro-batch: that is not played. */
+static bool replicated(const vram_scenario *s)
+{
+    if (s->parallel.engine != VRAM_PARALLEL_ENGINE_DDP || s->parallel.data <= 1 || vram_gpus_of_degrees(s) > (double)s->parallel.data) return false;
+    return s->parallel.bucket_view != 1 || s->training.gradient_accumulation == 1;
+}
+
+/* One GPU, DDP or FSDP 2 over several; of mixed precision only FSDP's, whose shards are the master copy. */
 static bool playable(const vram_scenario *s)
 {
     bool full = s->training.method == VRAM_METHOD_FULL, plain = s->parallel.engine == VRAM_PARALLEL_ENGINE_PLAIN && vram_gpus_of_degrees(s) <= 1;
     bool shards = s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2 && s->parallel.data > 1 && vram_gpus_of_degrees(s) <= (double)s->parallel.data && s->training.gradient_accumulation == 1;
     if (s->task != VRAM_TASK_TRAINING || s->model.params_override > 0 || !known_optimizer(s)) return false;
     if (shards) return full || vram_format_get(s->weights)->scheme == VRAM_SCHEME_NONE;
-    return plain && !(full && s->training.precision == VRAM_PRECISION_MIXED);
+    return (plain || replicated(s)) && !(full && s->training.precision == VRAM_PRECISION_MIXED);
 }
 
 /* A micro-batch that adds to gradients that stand, and asks for nothing new, leaves all as it was: so do those after it. */
@@ -283,7 +291,7 @@ static void pass_all(vram_player *y)
 {
     for (int64_t micro = 0; micro < y->s->training.gradient_accumulation; micro++) {
         double before = y->p->end;
-        y->stands = micro > 0;
+        y->stands = micro > 0 || (y->s->parallel.engine == VRAM_PARALLEL_ENGINE_DDP && y->s->parallel.bucket_view == 1);
         micro_batch(y);
         if (micro > 0 && (y->p->end <= before || micro >= MICRO_BATCHES)) break;
     }
@@ -295,17 +303,18 @@ bool vram_play(const vram_scenario *s, const vram_report *report, const vram_ste
     vram_sharding sharding;
     if (!playable(s) || !recorded(steps)) return false;
     memset(&y, 0, offsetof(vram_player, at));
-    y.sharding = vram_sharding_of(s, &s->model, &sharding) ? &sharding : NULL;
+    y.sharding = s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2 && vram_sharding_of(s, &s->model, &sharding) ? &sharding : NULL;
     y.s = s;
     y.report = report;
     y.steps = steps;
     y.event = steps->record.event;
     y.p = segments;
-    y.carried = y.tied = y.buffer = y.scatter = y.late = NONE;
+    y.carried = y.tied = y.buffer = y.scatter = y.late = y.buckets = NONE;
     vram_segments_clear(segments, limit);
     vram_player_units(&y);
     vram_player_rows(&y);
     vram_player_load(&y);
+    vram_player_buckets(&y);
     for (int step = 0; step < STEPS && !y.full && !segments->full; step++) {
         pass_all(&y);
         vram_player_step(&y, step == 0);

@@ -141,6 +141,29 @@ static void visit_all(vram_player *y, visit what)
 
 void vram_player_load(vram_player *y) { visit_all(y, LOAD); }
 
+static void take_row(vram_player *y, void (*take)(vram_player *y, double bytes), const vram_player_row *r)
+{
+    for (double i = 0; i < r->pairs; i++) {
+        if (r->pair.magnitudes > 0) take(y, r->pair.magnitudes * y->trained_width);
+        take(y, r->pair.b_rows * r->pair.b_columns * y->trained_width);
+        take(y, r->pair.a_rows * r->pair.a_columns * y->trained_width);
+    }
+    for (double i = 0; i < r->times && r->trained; i++) take(y, r->rows * r->columns * r->copies * y->trained_width);
+}
+
+/* The same order backwards */
+void vram_player_each_trained(vram_player *y, void (*take)(vram_player *y, double bytes))
+{
+    const vram_model *m = &y->s->model;
+    for (int t = m->tensors - 1; t >= 0; t--)
+        if (m->tensor[t].kind < 0 && m->tensor[t].part != VRAM_PART_EMBEDDING) take_row(y, take, &y->row[t]);
+    for (int64_t i = m->layers - 1; i >= 0; i--)
+        for (int t = m->tensors - 1; t >= 0; t--)
+            if (m->tensor[t].kind == m->layer_kind[i]) take_row(y, take, &y->row[t]);
+    for (int t = m->tensors - 1; t >= 0; t--)
+        if (m->tensor[t].kind < 0 && m->tensor[t].part == VRAM_PART_EMBEDDING) take_row(y, take, &y->row[t]);
+}
+
 void vram_player_step(vram_player *y, bool first)
 {
     int gradients = y->gradients;

@@ -1,4 +1,4 @@
-/* player.h -- what the parts of the play share: play.c has the pieces, play_shared.c what all layers share, play_parameters.c weights and the optimizer, play_fsdp.c the engine. */
+/* player.h -- what the parts of the play share: play.c has the pieces, play_shared.c what all layers share, play_parameters.c weights and the optimizer, play_fsdp.c and play_ddp.c the engines. */
 #ifndef VRAM_PLAYER_H
 #define VRAM_PLAYER_H
 
@@ -31,10 +31,12 @@ typedef struct {
     double carried_bytes;
     short tied;                /* the head's gradient of the embedding's table */
     double tied_bytes;
-    int kepts, gradients, gathereds;
+    int kepts, gradients, gathereds, passes;
     double small_gradients, small_late;
     short late;                /* what goes when backward is over: a chain of blocks */
     short buffer, scatter;     /* of the last all-gather, until it is copied out; of the last reduce-scatter, until the next */
+    short buckets;             /* DDP's: a chain of blocks, .. */
+    double small_buckets, bucket_bytes; /* .. small ones, and what is in the one at hand */
     double scatter_bytes, trained_width;
     vram_player_list ids, masks, tables;
     short at[VRAM_PLAYER_TENSORS]; /* blocks of the tensors of the piece at hand */
@@ -65,6 +67,10 @@ void vram_player_give_ids(vram_player *y);
 void vram_player_rows(vram_player *y);
 void vram_player_load(vram_player *y);
 void vram_player_step(vram_player *y, bool first); /* the optimizer's; gradients go */
+void vram_player_each_trained(vram_player *y, void (*take)(vram_player *y, double bytes)); /* in the order in which gradients come */
+
+/* ---- play_ddp.c; does nothing under another engine ---- */
+void vram_player_buckets(vram_player *y);
 
 /* ---- play_fsdp.c; each does nothing where there is no engine. The root's place is behind the layers. ---- */
 void vram_player_units(vram_player *y);
