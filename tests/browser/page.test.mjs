@@ -444,6 +444,22 @@ for (const [place, url, allowed] of places) {
     }
   })
 
+  await on('a link\'s notice: the setting and its range by name, a value without a name in words, and how many more there are', async page => {
+    await open(page, url, '#v=1&p=kv-cache&gpu.memory_bytes=5&=7&lang=en')
+    assert.equal(await page.$eval('#notice ul', ul => [...ul.children].map(li => li.textContent).join('|')),
+      'gpu.memory_bytes: 5 was left out. Memory the driver reports: 5 B is outside 1.00 GiB to 931,000 GiB.|“=7”: a value without a setting’s name')
+    assert.match(await text(page, '#sentence'), /RTX 4090/)
+    await open(page, url, '#v=1&p=kv-cache&gpu.memory_bytes=20000000000&lang=en') // the preset's own card, with less of it
+    assert.match(await text(page, '#sentence'), /RTX 4090 has 19\.\d GB/)
+    await open(page, url, `#v=1&p=kv-cache&gpu.memory_bytes=5${Array.from({ length: 30 }, (_, i) => `&no${i}=1`).join('')}&lang=en`)
+    const list = await page.$$eval('#notice li', all => all.map(li => li.textContent))
+    assert.match(list[0], /^gpu\.memory_bytes/)
+    assert.deepEqual([list.length, list.at(-1)], [13, 'and 19 more'])
+    await page.$$eval('#form details', all => all.forEach(d => { d.open = true }))
+    await retype(page, '[data-path="gpu.memory_bytes"] input', '5')
+    assert.match(await text(page, '[data-path="gpu.memory_bytes"] .error'), /5\.00 MiB is outside 1\.00 GiB/)
+  })
+
   await on('links refused for what they say together: the preset or the default, and a notice, never an empty page or an old answer', async page => {
     const refused = ['#v=1&parallel.data=1048576', '#v=1&p=training&parallel.data=100000', '#v=1&gpu.name=%00%01', '#v=1&p=kv-cache&model.name=%00',
       '#v=1&p=training&parallel.data=1048576&parallel.tensor=4096&parallel.pipeline=1024', '#v=1&parallel.data=1048576&view=claim', '#v=1&parallel.data=1048576&embed=1',
@@ -607,6 +623,32 @@ for (const [place, url, allowed] of places) {
     assert.match(await text(page, '.quiz-place'), /Question 2 of 10/)
   })
 
+  await on('practice: an unfinished quiz outlives a reload, its score too; what lies in the store and is no quiz does no harm', async page => {
+    const hash = '#v=1&view=quiz&chapter=3&seed=kept42&lang=en'
+    const place = () => text(page, '.quiz-place')
+    await open(page, url, hash)
+    for (const answer of ['112', '14 GB']) { await page.type('.quiz-input', answer); await page.keyboard.press('Enter'); await page.keyboard.press('Enter') }
+    await page.type('.quiz-input', '28 G')
+    const [at, question] = [await place(), await text(page, '.quiz-question')]
+    assert.match(at, /Question 3 of 10/)
+    await open(page, url, hash)
+    assert.deepEqual([await place(), await text(page, '.quiz-question'), await page.$eval('.quiz-input', i => i.value)], [at, question, '28 G'])
+    await open(page, url, '#v=1&p=training&lang=en') // both ways from the calculator lead back to it
+    for (const link of ['.views a[data-view="quiz"]', '.guide-practice']) assert.match(await page.$eval(link, a => a.getAttribute('href')), /chapter=3&seed=kept42/)
+    await open(page, url, hash)
+    for (let n = 2; n < 10; n++) { await page.$eval('.quiz-input', i => i.select()); await page.type('.quiz-input', '1'); await page.keyboard.press('Enter'); await page.keyboard.press('Enter') }
+    const score = await text(page, '.quiz-done h2')
+    await open(page, url, hash)
+    assert.equal(await text(page, '.quiz-done h2'), score)
+    const junk = ['{', 'null', '5', '"x"', '[1]', '[[null,null]]', '[["3/kept42",{"n":99,"given":[],"typed":""}]]', '[["3/kept42",{"n":1,"given":[{"right":"yes"}],"typed":""}]]',
+      '[["9/<b>",{"n":0,"given":[],"typed":""}]]', '[["3/kept42",{"n":2,"given":[null,null],"typed":7}]]', '{"3/kept42":{"n":1}}']
+    for (const kept of junk) {
+      await page.evaluate(kept => localStorage.setItem('vram.quiz', kept), kept)
+      await open(page, url, hash)
+      assert.match(await place(), /Question 1 of 10/, kept)
+    }
+  })
+
   await on('practice: of several models the working has a line for each, whose numbers make the answer', async page => {
     await open(page, url, '#v=1&view=quiz&chapter=5&seed=abc&lang=en')
     let told = 0
@@ -660,6 +702,61 @@ for (const [place, url, allowed] of places) {
     assert.deepEqual(shown, logs.map((log, i) => log.filter(l => l.id === (i ? 'torch_peak' : 'torch_loaded') || (i && l.id === 'nvidia_smi')).map(l => l.text)))
     // the controls that matter come first, the others fold away
     assert.deepEqual(await page.$$eval('#form > .fields > .field:not([hidden])', n => n.map(f => f.dataset.path)), ['context', 'batch', 'kv_cache', 'weights'])
+  })
+
+  await on('every fold may be opened whatever stands on the page, homework where there is none', async page => {
+    for (const id of ['one-a100', 'weights', 'qwen3-8b-fsdp']) {
+      await open(page, url, linkOf(id, {}, '&lang=en'))
+      await page.$$eval('details', all => all.forEach(d => { d.open = true }))
+      await page.evaluate(() => new Promise(done => setTimeout(done, 50))) // toggles are told later
+    }
+  })
+
+  await on('the sentence and the ledger\'s mark name one phase, in every scenario', async page => {
+    const phase = JSON.parse(readFileSync('web/i18n/en.json', 'utf8')).phase_at
+    for (const [i, preset] of presets.scenarios.entries()) {
+      await (i ? turn : (page, hash) => open(page, url, hash))(page, linkOf(preset.id, {}, '&lang=en'))
+      assert.ok((await text(page, '#sentence')).includes(phase[shipped[i].peak.phase]), preset.id)
+      assert.equal(await page.$$eval('#ledger .phase', all => all.findIndex(p => p.classList.contains('is-peak'))), shipped[i].phases.findIndex(p => p.id === shipped[i].peak.phase), preset.id)
+    }
+  })
+
+  await on('PyTorch\'s cache is one thing everywhere: its band through time, the bar, the ledger, and left out aloud beside other cards; all cards have one total', async page => {
+    for (const [lang, name, left] of [['en', 'PyTorch’s cache', /38\.3 GB.*cache, 6\.98 GB, is left out/], ['zh', 'PyTorch 的缓存', /38\.3 GB.*缓存 6\.98 GB 也不算/]]) {
+      await open(page, url, linkOf('qwen3-8b-fsdp', {}, `&lang=${lang}&unit=GB`))
+      assert.equal(await text(page, '#time .colours [data-key="model/given_back"]'), name)
+      assert.match(await page.$eval('#time .colours [data-key="model/given_back"] .swatch', n => n.className), /given-back/)
+      assert.equal(await text(page, '#ledger tr[data-key="model/given_back"] .row-name'), name)
+      assert.match(await page.$eval('#card [data-key="model/given_back"]', n => n.title), new RegExp(`^${name} 6\\.98 GB`))
+      assert.match(await text(page, '.compare-note'), left)
+      const all = (await text(page, '#facts [data-fact="cluster"] dd'))
+      assert.equal(all, '366 GB')
+      assert.ok((await text(page, '.card-fleet-text')).includes(all))
+    }
+    await open(page, url, linkOf('training', {}, '&lang=en')) // nothing to tell apart
+    assert.equal(await page.$eval('.compare-note', n => n.hidden), true)
+  })
+
+  await on('copies of a model that does not fit are not told to become more', async page => {
+    for (const [hash, say] of [['task=training&model=qwen3-8b&parallel.data=8', /more copies; dividing the model \(ZeRO-3 or FSDP\) helps/], ['task=training&model=qwen3-8b&gpus=8', /more copies/],
+      ['model=llama-3.1-70b&gpus=8', /more copies; dividing the model \(tensor parallelism\) helps/], ['task=training&model=qwen3-8b', /it takes at least \d+/]]) {
+      await open(page, url, `#v=1&${hash}&lang=en`)
+      assert.match(await text(page, '#sentence'), say, hash)
+      const verdicts = await page.$$eval('#compare tr[data-verdict="no"] .compare-verdict', all => all.map(n => n.textContent))
+      for (const v of verdicts) assert.match(v, /copies/.test(say.source) ? /^does not fit$/ : /^at least \d+$/, hash)
+      assert.ok(verdicts.length > 0)
+    }
+  })
+
+  await on('how far it goes: each limit beside what is set now and what is then left; a click sets it', async page => {
+    await open(page, url, linkOf('qwen3-8b-fsdp', {}, '&lang=en&unit=GB'))
+    const tile = '#limits [data-limit="training.sequence_length"]'
+    assert.match(await text(page, '#limits .prose-note'), /Each setting alone/)
+    assert.match(await text(page, `${tile} .limit-left`), /^Now 8,192\. At the limit \d[\d.]* \wB stay free\.$/)
+    const limit = await text(page, `${tile} .limit-value`)
+    await page.click(tile)
+    await rest(page)
+    assert.equal(await text(page, `${tile} .limit-left`).then(t => /^Now ([\d,]+)/.exec(t)[1]), limit)
   })
 
   await on('works by keyboard: a row opens to its arithmetic', async page => {
