@@ -267,7 +267,9 @@ double vram_llama_cpp_cache_padding(const vram_scenario *scenario, bool windowed
 bool vram_shares_weights(const vram_scenario *scenario); /* weights are divided over the ranks of data: FSDP, or stage 3 */
 /* Weights entered since `first`, in shares: the first factor of each entry */
 void vram_share_frozen(const vram_scenario *scenario, int first, vram_report *report);
-/* Weights that come for the time they are needed: a layer, or a table of words, whichever is more; of `params` in all where a rule of thumb says no more */
+/* So many parameters that come for the time they are needed; */
+void vram_gathered(const vram_scenario *scenario, vram_role role, double params, double width, unsigned phases, vram_report *report);
+/* a layer, or a table of words, whichever is more; of `params` in all where a rule of thumb says no more */
 void vram_at_work(const vram_scenario *scenario, const vram_model *model, vram_role role, double params, double width, unsigned phases, vram_report *report);
 /* FSDP 1 beside packed weights: adapters are left whole on every rank and summed as DDP does. So do those whose logs there are
  * (fms-acceleration, fms_acceleration_foak/utils.py, lora_adapters_switch_ddp_from_fsdp); peft's own wrapping would share them, as FSDP 2 does. */

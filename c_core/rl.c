@@ -158,8 +158,7 @@ static void gathered_for_rollout(const vram_scenario *s, vram_report *report)
         vram_at_work(s, &s->model, VRAM_ROLE_ACTOR, params, width, VRAM_BIT(VRAM_PHASE_ROLLOUT), report);
         return;
     }
-    vram_entry *e = vram_add(report, VRAM_ROLE_ACTOR, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_GATHERED_WEIGHTS, VRAM_MODELLED, VRAM_SOURCE_TRL, VRAM_BIT(VRAM_PHASE_ROLLOUT));
-    vram_times(vram_times(e, VRAM_SYMBOL_PARAMETERS, params), VRAM_SYMBOL_BYTES_PER_PARAMETER, width);
+    vram_gathered(s, VRAM_ROLE_ACTOR, params, width, VRAM_BIT(VRAM_PHASE_ROLLOUT), report);
 }
 
 /* Answers are sampled: by generate() with rollout_batch sequences at once, or by a colocated engine with weights and a cache of its own. */

@@ -8,13 +8,22 @@ double vram_sharding_round(double elements, double ranks) { return vram_ceil_div
 
 /* ---------------------------------------------------------------------------------------------------- tensors in order -- */
 
+/* Bytes of a base parameter as it is stored, and so gathered. Of a rule of thumb every weight is of that type; FSDP 1 gathers bitsandbytes' 4 bit in what
+ * they are stored in (bnb_4bit_quant_storage), and takes no integers (_flat_param.py, "Cannot flatten integer dtype tensors"). */
+static double stored_width(const vram_sharding *g, const vram_tensor *t)
+{
+    bool all = vram_format_get(g->s->weights)->scheme == VRAM_SCHEME_NONE, packed = t->linear && t->columns > 1 && t->part != VRAM_PART_HEAD && !t->stacked;
+    return g->lora && (all || packed) ? vram_min(g->width, vram_format_bytes(g->s->weights)) : g->width;
+}
+
 static void visit_base(const vram_sharding *g, const vram_tensor *t, vram_sharding_visitor *visit, void *context)
 {
     vram_tensor mine = vram_rank_tensor(g->s, g->m, t);
     double copies = (double)mine.copies, rows = (double)mine.rows, columns = (double)mine.columns;
-    bool packed = g->lora && t->linear && t->columns > 1 && t->part != VRAM_PART_HEAD && vram_format_get(g->s->weights)->scheme != VRAM_SCHEME_NONE;
-    vram_sharding_tensor one = {copies, rows, columns, packed ? vram_format_bytes(g->s->weights) : g->width, !g->lora, t->part};
-    if (t->stacked) one = (vram_sharding_tensor){1, copies, rows * columns, g->width, !g->lora, t->part};
+    double width = stored_width(g, t);
+    vram_sharding_tensor one = {copies, rows, columns, width, !g->lora, t->part};
+    if (t->stacked) one = (vram_sharding_tensor){1, copies, rows * columns, width, !g->lora, t->part};
+    if (width < g->width && g->s->parallel.engine == VRAM_PARALLEL_ENGINE_DEEPSPEED) one = (vram_sharding_tensor){one.count, vram_ceil_div(one.rows * one.columns * width, g->width), 1, g->width, !g->lora, t->part};
     visit(context, &one);
     vram_lora_pair p = g->lora ? vram_lora_on_rank(g->s, g->m, t) : (vram_lora_pair){0};
     if (p.count <= 0) return;
@@ -45,11 +54,11 @@ static void count(void *context, const vram_sharding_tensor *t)
     double ranks = expert ? sum->replicas : sum->ranks;
     double rows = sum->by_rows && !(expert && t->rows < ranks) ? vram_sharding_round(t->rows, ranks) : t->rows, elements = t->count * rows * t->columns;
     u->elements += elements;
-    u->bytes += elements * t->width;
+    u->bytes += t->count * vram_ceil_div(rows * t->columns * t->width, 1);
     u->shard += elements / ranks;
     u->shard_bytes += elements / ranks * (t->trained ? sum->shard_width : t->width);
     if (sum->by_rows) {
-        double bytes = elements / t->count / ranks * (t->trained ? sum->shard_width : t->width);
+        double bytes = vram_ceil_div(elements / t->count / ranks * (t->trained ? sum->shard_width : t->width), 1);
         u->slack += t->count * (vram_round_up(bytes, 512) - bytes);
     }
     if (!t->trained) return;

@@ -365,15 +365,20 @@ bool vram_shares_weights(const vram_scenario *s) { return vram_data_ranks(s) > 1
 void vram_share_frozen(const vram_scenario *s, int first, vram_report *report)
 {
     double ranks = vram_data_ranks(s), replicas = s->parallel.expert > 1 ? vram_expert_replicas(s) : ranks;
-    bool all = !vram_is_fsdp(s); /* FSDP leaves what stands beside packed weights (scales) whole: no parameters of modules */
     for (int i = first; i < report->entries; i++) {
         vram_entry *e = &report->entry[i];
-        if (!all && e->what >= VRAM_WHAT_SCALES && e->what <= VRAM_WHAT_DOUBLE_QUANT) continue;
+        if (e->what >= VRAM_WHAT_SCALES && e->what <= VRAM_WHAT_DOUBLE_QUANT) continue; /* what stands beside packed weights is no parameter: whole */
         double each = 1, share = vram_ceil_div(e->factor[0].value, e->what == VRAM_WHAT_EXPERTS ? replicas : ranks);
         for (int k = 1; k < e->factors; k++) each *= e->factor[k].value;
         e->bytes = vram_ceil_div(share * each, 1); /* half a byte fills one */
         e->factor[0].value = e->bytes / each;
     }
+}
+
+void vram_gathered(const vram_scenario *s, vram_role role, double params, double width, unsigned phases, vram_report *report)
+{
+    vram_entry *e = vram_add(report, role, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_GATHERED_WEIGHTS, VRAM_MODELLED, s->task == VRAM_TASK_RL ? VRAM_SOURCE_TRL : VRAM_SOURCE_ARITHMETIC, phases);
+    vram_times(vram_times(e, VRAM_SYMBOL_PARAMETERS, vram_ceil_div(params * width, 1) / width), VRAM_SYMBOL_BYTES_PER_PARAMETER, width); /* half a byte fills one */
 }
 
 void vram_at_work(const vram_scenario *s, const vram_model *m, vram_role role, double params, double width, unsigned phases, vram_report *report)
@@ -388,8 +393,7 @@ void vram_at_work(const vram_scenario *s, const vram_model *m, vram_role role, d
         }
         most = vram_max(most, sum);
     }
-    vram_entry *e = vram_add(report, role, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_GATHERED_WEIGHTS, VRAM_MODELLED, VRAM_SOURCE_ARITHMETIC, phases);
-    vram_times(vram_times(e, VRAM_SYMBOL_PARAMETERS, vram_ceil_div((m->params_override > 0 ? vram_ceil_div(params, (double)m->layers) : most) * width, 1) / width), VRAM_SYMBOL_BYTES_PER_PARAMETER, width);
+    vram_gathered(s, role, m->params_override > 0 ? vram_ceil_div(params, (double)m->layers) : most, width, phases, report);
 }
 
 static void weights(trainer *r)
@@ -400,11 +404,11 @@ static void weights(trainer *r)
         vram_sharding_list between = vram_sharding_items(r->sharding, VRAM_MOMENT_LOAD, VRAM_PLACE_EMBEDDING);
         vram_sharding_entries(&list, r->sharding, r->role, r->report->phases, r->report);
         vram_sharding_entries(&between, r->sharding, r->role, VRAM_BIT(VRAM_PHASE_LOAD), r->report);
-        if ((is_fsdp(r) && !r->lora) || (is_deepspeed(r) && r->s->parallel.zero == 3)) return; /* the shards are among these */
+        if (!r->lora && (is_fsdp(r) || (is_deepspeed(r) && r->s->parallel.zero == 3))) return; /* the shards are among these */
     }
-    if (r->s->parallel.offload == VRAM_OFFLOAD_OPTIMIZER_WEIGHTS && !is_deepspeed(r)) { /* in host memory, but for what is at work */
+    if (r->s->parallel.offload == VRAM_OFFLOAD_OPTIMIZER_WEIGHTS && (!is_deepspeed(r) || r->s->parallel.zero == 3)) { /* in host memory, but for what is at work */
         double width = r->lora ? vram_format_bytes(r->s->weights) : r->width;
-        if (!is_fsdp(r)) vram_at_work(r->s, r->m, r->role, r->params, width, VRAM_BIT(VRAM_PHASE_FORWARD) | VRAM_BIT(VRAM_PHASE_LOSS) | VRAM_BIT(VRAM_PHASE_BACKWARD), r->report);
+        if (r->sharding == NULL) vram_at_work(r->s, r->m, r->role, r->params, width, VRAM_BIT(VRAM_PHASE_FORWARD) | VRAM_BIT(VRAM_PHASE_LOSS) | VRAM_BIT(VRAM_PHASE_BACKWARD), r->report);
         return;
     }
     if (!r->lora) {
@@ -417,7 +421,8 @@ static void weights(trainer *r)
     vram_weights(r->s, r->m, r->role, r->s->weights, r->report->phases, r->report);
     frozen_slack(r);
     if (vram_shares_weights(r->s)) vram_share_frozen(r->s, first, r->report);
-    per_parameter(r, VRAM_COMPONENT_ADAPTERS, VRAM_WHAT_TRAINABLE, r->params, r->width, 3, r->report->phases);
+    double width = is_deepspeed(r) && r->s->parallel.zero == 3 ? r->sharding->width : r->width; /* of the engine's type (engine.py, module.bfloat16()) */
+    per_parameter(r, VRAM_COMPONENT_ADAPTERS, VRAM_WHAT_TRAINABLE, r->params, width, 3, r->report->phases);
 }
 
 bool vram_trains_fp32(const vram_scenario *s) { return s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP; }

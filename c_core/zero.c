@@ -264,7 +264,7 @@ static void count_persistent(vram_sharding *g)
 
 static void zero3_rest(const vram_sharding *g, list *l)
 {
-    if (g->s->parallel.offload != VRAM_OFFLOAD_OPTIMIZER_WEIGHTS) vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALL_WEIGHTS, 1, vram_sharding_by_expert(g) ? vram_ceil_div(g->shard, 1) : vram_ceil_div(g->elements, g->ranks), g->width);
+    if (g->s->parallel.offload != VRAM_OFFLOAD_OPTIMIZER_WEIGHTS && !g->lora) vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALL_WEIGHTS, 1, vram_sharding_by_expert(g) ? vram_ceil_div(g->shard, 1) : vram_ceil_div(g->elements, g->ranks), g->width);
     if (!offloads(g)) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, 1, share(g), g->gradient_width);
     if (!g->second) vram_sharding_add(l, VRAM_COMPONENT_COMMUNICATION, VRAM_WHAT_REDUCE_BUCKET, 1, bucket_of(g), bucket_width(g));
     if (g->ranks > 1) vram_sharding_add(l, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_PERSISTENT_WEIGHTS, 1, g->persistent_bytes, 1);

@@ -222,3 +222,32 @@ TEST(parallel_copies, "copies: more GPUs are no advice where each holds all of i
         if (r) CHECK((r->fit[0].gpus_needed > 0) == rows[i].number, "%s: %d cards", rows[i].scenario, (int)r->fit[0].gpus_needed);
     }
 }
+
+static double bytes_of(const char *scenario, vram_what what, vram_phase phase)
+{
+    const vram_report *r = test_report(scenario);
+    double sum = 0;
+    for (int i = 0; r && i < r->entries; i++)
+        if (r->entry[i].what == what && r->entry[i].phases & VRAM_BIT(phase)) sum += r->entry[i].bytes;
+    return sum;
+}
+
+/* A layer of Llama 3.1 8B: 218,112,000 parameters; outside them two tables of 128256 x 4096 and a norm. Of the base nothing is unpacked to be gathered. */
+TEST(parallel_packed, "a frozen base is gathered, and shared by ZeRO's stage 3, as it is stored; what stands beside its packed weights is whole")
+{
+#define BASE(weights, engine) TRAIN("llama-3.1-8b", "lora", ",\"checkpointing\":\"none\"", "\"weights\":\"" weights "\",\"lora\":{\"rank\":1,\"targets\":[\"q_proj\"],\"dtype\":\"bf16\"},\"parallel\":{\"data\":8,\"zero\":3,\"engine\":\"" engine "\"}")
+    const double layer = 218112000, outside = 2 * 128256. * 4096 + 4096, adapter = 2 * 4096 * 2, norms = 32 * 2 * 4096., matrices = 32 * layer - norms;
+    const struct { const char *scenario; double gathered; } rows[] = {
+        {BASE("bf16", "fsdp1"), 2 * (layer + outside) + adapter},
+        {BASE("int8", "fsdp1"), layer + outside + adapter},
+        {BASE("int4", "fsdp1"), (layer + outside) / 2 + adapter},
+        {BASE("nf4", "fsdp1"), (layer - 2 * 4096) / 2 + 2 * 4096 * 2 + 2 * outside + adapter},
+    };
+    for (int i = 0; i < COUNT(rows); i++) {
+        double bytes = bytes_of(rows[i].scenario, VRAM_WHAT_GATHERED_WEIGHTS, VRAM_PHASE_BACKWARD);
+        CHECK(same(bytes, rows[i].gathered), "row %d: %.0f gathered, not %.0f", i, bytes, rows[i].gathered);
+    }
+    double held = test_alive(BASE("nf4", "deepspeed"), VRAM_PHASE_LOAD, 1u << VRAM_COMPONENT_WEIGHTS) - bytes_of(BASE("nf4", "deepspeed"), VRAM_WHAT_PERSISTENT_WEIGHTS, VRAM_PHASE_LOAD);
+    double shares = (matrices / 2 + 2 * (outside + norms)) / 8 + matrices / 64 * 4;
+    CHECK(held > shares * 0.999 && held < shares * 1.001, "%.0f held of packed weights, not %.0f", held, shares);
+}
