@@ -4,13 +4,25 @@ import { getLang, has, ui, word } from './i18n.js';
 import { bytes, bytesFull, count, parameters, percent } from './units.js';
 import { fieldLabel, noteText, valueWord } from './texts.js';
 
-// ---- notes, and the few counts that are not bytes
-export function makeNotes(root) {
+// ---- notes, and the few counts that are not bytes. What a note is about can be set right at once.
+const FIXES = { native_weights: { weights: 'native' } };
+
+export function makeNotes(root, { onFix }) {
   const list = el('ul', { class: 'notes' });
   root.append(list);
+  function makeNote({ id }) {
+    const button = el('button', { type: 'button', class: 'link-button' });
+    button.addEventListener('click', () => onFix(FIXES[id]));
+    return el('li', {}, el('span', {}), ' ', button);
+  }
   return {
     update({ report }) {
-      keyed(list, report.notes.map((n, i) => ({ ...n, key: `${n.id}${i}` })), (n) => n.key, () => el('li', {}), (li, n) => setProse(li, noteText(n, report.scenario.engine)));
+      keyed(list, report.notes.map((n, i) => ({ ...n, key: `${n.id}${i}` })), (n) => n.key, makeNote, (li, n) => {
+        setProse(li.firstChild, noteText(n, report.scenario.engine));
+        const fix = FIXES[n.id];
+        show(li.lastChild, Boolean(fix));
+        if (fix) setText(li.lastChild, ui('note_fix'));
+      });
       show(root, report.notes.length > 0);
     },
   };

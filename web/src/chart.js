@@ -145,7 +145,7 @@ export function makeColumns(root, { onPhase, onComponent }) {
           filter: (item) => item.raw > 0,
           callbacks: { label: (item) => ` ${item.dataset.label}  ${bytes(item.raw, unit)}` },
         },
-        marks: { line: { value: shown, text: ui('usable_line', { n: bytes(shown, unit) }) }, peak: { index: peakAt, value: report.peak.bytes, text: bytes(report.peak.bytes, unit) }, ink, paper, font },
+        marks: { line: { value: shown, text: ui(report.components[CONTEXT] > 0 ? 'usable_line' : 'usable_line_free', { n: bytes(shown, unit) }) }, peak: { index: peakAt, value: report.peak.bytes, text: bytes(report.peak.bytes, unit) }, ink, paper, font },
       },
     };
     if (chart) {

@@ -157,7 +157,7 @@ export function makeCurve(root, { onPhase, onComponent }) {
           },
         },
         marks: {
-          line: { value: shown, text: ui('usable_line', { n: bytes(shown, unit) }) },
+          line: { value: shown, text: ui(report.components[CONTEXT] > 0 ? 'usable_line' : 'usable_line_free', { n: bytes(shown, unit) }) },
           peak: { at: top.middle, value: total(top.point), text: bytes(total(top.point), unit) },
           borders: spans.slice(1).map((s) => s.from - 0.5), ink, paper, font, rule,
         },

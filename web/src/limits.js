@@ -28,7 +28,7 @@ export function makeLimits(root, { solve, onPick }) {
     node.row = row;
     setText(name, has('limit', row.path) ? word('limit', row.path) : row.path);
     setText(value, text);
-    setText(left, row.value === null ? '' : sentences(now !== undefined && ui('limit_now', { n: shown(row.path, now) }), ui('limit_left', { n: bytes(row.headroom_bytes, unit) }), row.limit !== null && row.value > row.limit && ui('limit_trained', { n: count(row.limit) })));
+    setText(left, row.value === null ? '' : sentences(now === row.value ? ui('limit_is_now') : now !== undefined && ui('limit_now', { n: shown(row.path, now) }), ui(now === row.value ? 'limit_free' : 'limit_left', { n: bytes(row.headroom_bytes, unit) }), row.limit !== null && row.value > row.limit && ui('limit_trained', { n: count(row.limit) })));
     setAttr(node.firstChild, 'disabled', row.value === null);
     setAttr(node.firstChild, 'title', row.value === null ? null : bytesFull(row.needed_bytes));
   }

@@ -177,7 +177,7 @@ export async function start({ wasm, presets, accuracy }) {
   const timeline = makeTimeline($('time'), { onPhase: (id) => { phase = id; render(); }, onComponent: light });
   const compare = makeCompare($('compare'), { onMore: () => later(rest()), fitOn: (id) => core.estimate({ ...slots[0].report.scenario, gpu: id }).fits?.[0] ?? null });
   const facts = makeFacts($('facts'));
-  const notes = makeNotes($('notes-block'));
+  const notes = makeNotes($('notes-block'), { onFix: (changes) => patch(changes, true) });
   const limits = makeLimits($('limits'), { solve: core.solve, onPick: (path, value) => patch({ [path]: value }, true) });
   const log = makeLog($('log'));
   const whatIf = makeWhatIf($('whatif'), { core, prices: priced, onPick: (changes) => patch(changes, true) });
@@ -304,6 +304,7 @@ export async function start({ wasm, presets, accuracy }) {
       quoted: presets.scenarios.find((s) => s.id === slot.preset)?.quoted,
     };
     if (shown.view === 'claim') claim.update({ ...all, slot });
+    if (shown.embed !== '1') showPanel(); // before its prices are known: what stands below it does not move then
     guide.update({ preset: slot.preset, report, unit: u });
     card.update(all);
     ledger.update(all);
@@ -361,16 +362,23 @@ export async function start({ wasm, presets, accuracy }) {
     yield;
   }
 
-  function* pricesOfVariants(slot) {
-    const base = baseOf(slot);
-    const variant = (p) => (p === null ? base : withPatch(base, flat(p))); // told from the beginning, whatever was changed since
+  // A variant is told from the beginning, whatever was changed since: it has one price.
+  const told = (preset, p) => (p === null ? baseOf({ preset }) : withPatch(baseOf({ preset }), flat(p)));
+  const toldPrices = new Map(); // of a preset: patch -> peak, null where there is none
+  function* pricesOfVariants({ preset }) {
+    if (toldPrices.has(preset)) return;
     const found = new Map();
-    for (const p of panel.patches(slot.preset)) {
-      found.set(p, core.estimate(variant(p)).peak ?? null);
+    for (const p of panel.patches(preset)) {
+      found.set(p, core.estimate(told(preset, p)).peak ?? null);
       yield;
     }
-    panel.update({ preset: slot.preset, price: (p) => found.get(p), isActive: (p) => same(slot.scenario, variant(p)), unit: unit() });
+    toldPrices.set(preset, found);
+    showPanel();
     yield;
+  }
+  function showPanel() {
+    const [{ preset, scenario }] = slots;
+    panel.update({ preset, price: (p) => toldPrices.get(preset)?.get(p), isActive: (p) => same(scenario, told(preset, p)), unit: unit() });
   }
 
   const formContext = () => ({
