@@ -299,19 +299,22 @@ static vram_cell whole_weight(const block *b, const layer_shape *l, int width)
     return vram_op_cast(t, stored, width, VRAM_WHAT_DORA_WEIGHT);
 }
 
-/* |W + BA|, row by row: BA by sending a unit matrix through the adapter; no gradient. The names live to the end of the call. */
+/* |W + BA|, row by row: BA by sending a unit matrix through the adapter; no gradient. The names live to the end of the call. What the two products save goes with
+ * the function, but for a pass whose graph keeps it: that graph hangs on the name of their result. */
 static void dora_norm(const block *b, const layer_shape *l, double rank, vram_cell names[4])
 {
     vram_tape *t = b->t;
-    int width = (int)vram_format_bytes(b->pass->scenario->lora.dtype);
+    int width = (int)vram_format_bytes(b->pass->scenario->lora.dtype), saved = t->autocast ? 2 : width;
     vram_size square = SIZE_3(b, VRAM_SYMBOL_WIDTH, l->columns, VRAM_SYMBOL_COPIES, 1, VRAM_SYMBOL_WIDTH, l->columns);
     vram_size low = SIZE_2(b, VRAM_SYMBOL_WIDTH, l->columns, VRAM_SYMBOL_RANK, rank), whole = SIZE_2(b, VRAM_SYMBOL_WIDTH, l->columns, VRAM_SYMBOL_WIDTH, l->rows);
-    names[0] = vram_op_constant(t, vram_tape_outside(t, square, width, VRAM_WHAT_DORA_WEIGHT), width, VRAM_WHAT_DORA_WEIGHT);
-    names[1] = vram_op_linear(t, names[0], matrix(b, rank, l->columns, width, false), VRAM_NO_CELL, low, VRAM_WHAT_LORA_DOWN);
-    names[2] = vram_op_cast(t, vram_op_linear(t, names[1], matrix(b, l->rows, rank, width, false), VRAM_NO_CELL, whole, VRAM_WHAT_DORA_WEIGHT), width, VRAM_WHAT_DORA_WEIGHT);
-    vram_tape_hold(t, names[0]);
-    const vram_size kept[2] = {square, low}; /* gone with the function, but for a pass whose graph keeps what it saves: that of the product hangs on its name */
-    for (int i = 0; i < 2; i++) names[i] = vram_op_kept(t, kept[i], t->autocast ? 2 : width, VRAM_WHAT_DORA_WEIGHT);
+    vram_cell unit = vram_op_constant(t, vram_tape_outside(t, square, width, VRAM_WHAT_DORA_WEIGHT), width, VRAM_WHAT_DORA_WEIGHT);
+    vram_cell down = vram_op_linear(t, unit, matrix(b, rank, l->columns, width, false), VRAM_NO_CELL, low, VRAM_WHAT_LORA_DOWN);
+    if (saved < width) names[0] = vram_op_kept(t, square, saved, VRAM_WHAT_DORA_WEIGHT); /* autocast's copy, beside the matrix itself */
+    vram_cell product = vram_op_linear(t, down, matrix(b, l->rows, rank, width, false), VRAM_NO_CELL, whole, VRAM_WHAT_DORA_WEIGHT);
+    vram_tape_hold(t, unit);
+    if (saved >= width) names[0] = vram_op_kept(t, square, saved, VRAM_WHAT_DORA_WEIGHT);
+    names[1] = vram_op_kept(t, low, saved, VRAM_WHAT_DORA_WEIGHT);
+    names[2] = vram_op_cast(t, product, width, VRAM_WHAT_DORA_WEIGHT);
     names[3] = whole_weight(b, l, width);
     vram_cell sum = vram_op_add(t, names[3], vram_op_constant(t, names[2], 0, VRAM_WHAT_DORA_WEIGHT), VRAM_WHAT_DORA_WEIGHT);
     vram_op_mean(t, sum, SIZE_1(b, VRAM_SYMBOL_WIDTH, l->rows));
