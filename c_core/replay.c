@@ -76,15 +76,26 @@ static bool recomputes(const vram_scenario *s)
     return s->training.checkpointing == VRAM_CHECKPOINTING_FULL || (s->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE && !vram_is_megatron(s, &s->model));
 }
 
-/* What a layer's run depends on beside its kind: whether its input requires a gradient (not that of the first layer under LoRA), whether
- * its forward is run again, and whether others then find its keys. Of every so many layers the last is, as torchtitan counts them (activation_checkpoint.py, selective_ac_option). */
-static int variant_of(const vram_pass *pass, int64_t layer)
+/* Layers up to the first with an adapter get no gradient back: their input requires none, unless checkpoints make the embeddings require one. */
+static int64_t layers_without_input_gradient(const vram_pass *pass)
+{
+    const vram_model *m = pass->model;
+    if (pass->input_gradient) return 0;
+    for (int64_t i = 0; pass->lora && i < m->layers; i++)
+        for (int t = 0; t < m->tensors; t++)
+            if (m->tensor[t].kind == m->layer_kind[i] && vram_lora_rank(pass->scenario, m, &m->tensor[t]) > 0) return i + 1;
+    return 1; /* targets that this model names otherwise: as if each layer had some */
+}
+
+/* What a layer's run depends on beside its kind: whether its input requires a gradient, whether its forward is run again, and whether others
+ * then find its keys. Of every so many layers the last is, as torchtitan counts them (activation_checkpoint.py, selective_ac_option). */
+static int variant_of(const vram_pass *pass, int64_t layer, int64_t without)
 {
     const vram_scenario *s = pass->scenario;
     int64_t every = s->training.checkpointing == VRAM_CHECKPOINTING_FULL && !vram_is_megatron(s, pass->model) ? s->training.checkpointing_interval : 1;
     bool again = recomputes(s) && (layer + 1) % every == 0;
     bool shares = again && (layer == pass->sharing[0] || layer == pass->sharing[1]);
-    return VARIANTS * pass->model->layer_kind[layer] + (layer == 0 && !pass->input_gradient ? NO_INPUT_GRADIENT : 0) + (again ? CHECKPOINTED : 0) + (shares ? SHARING : 0);
+    return VARIANTS * pass->model->layer_kind[layer] + (layer < without ? NO_INPUT_GRADIENT : 0) + (again ? CHECKPOINTED : 0) + (shares ? SHARING : 0);
 }
 
 /* The record, where one is kept: what follows is a part of the piece; what comes from outside; a silence, in which tensors only change hands. */
@@ -175,7 +186,7 @@ static void run_gradients(walker *w, piece *p)
 {
     vram_run *r = &w->run;
     record_part(w, VRAM_PART_BACKWARD);
-    if (w->tape.output >= 0) arrive(w);
+    if (w->tape.output >= 0 && (w->tape.input < 0 || w->tape.cell[w->tape.output].grad)) arrive(w); /* the embeddings are made to require one */
     if (w->tape.aside >= 0) vram_run_await(&w->tape, r, w->tape.aside, true);
     if (w->tape.input < 0 && vram_is_tied(w->pass)) await_other(w, w->pass->head == VRAM_HEAD_TILED || w->pass->head == VRAM_HEAD_CHUNKED || w->pass->head == VRAM_HEAD_FUSED);
     vram_run_backward(&w->tape, r, w->tape.ops - 1, 0);
@@ -701,7 +712,8 @@ static void start_walk(walker *w, const vram_pass *pass, const vram_sharding *g,
     w->likes = w->tensors = w->bits = w->counted = 0;
     w->shapes = NONE;
     memset(w->gradient_elements, 0, sizeof w->gradient_elements);
-    for (int64_t i = 0; i < pass->model->layers; i++) w->variant[i] = (short)variant_of(pass, i);
+    int64_t without = layers_without_input_gradient(pass);
+    for (int64_t i = 0; i < pass->model->layers; i++) w->variant[i] = (short)variant_of(pass, i, without);
 }
 
 /* The pieces are recorded in the order in which they are run: kinds of layers, embedding, head. */
