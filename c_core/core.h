@@ -55,6 +55,7 @@ double vram_tensor_params(const vram_tensor *tensor);
 /* LoRA values that `scenario.lora` adds to this model (lora.c), all layers */
 double vram_lora_params(const vram_scenario *scenario, const vram_model *model);
 double vram_lora_head_rank(const vram_scenario *scenario); /* of the adapter on the head */
+bool vram_lora_takes_embedding(const vram_scenario *scenario);
 double vram_lora_rank(const vram_scenario *scenario, const vram_model *model, const vram_tensor *tensor); /* of the adapter on this weight; 0: none */
 /* What one rank holds of a weight's adapter: so many pairs of A (a_rows x a_columns) and B (b_rows x b_columns), and of DoRA's magnitudes; count 0: none */
 typedef struct { double count, a_rows, a_columns, b_rows, b_columns, magnitudes; } vram_lora_pair;

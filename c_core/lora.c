@@ -88,6 +88,7 @@ static double outside(const vram_scenario *s, const vram_model *m)
 
 /* Only by its name */
 double vram_lora_head_rank(const vram_scenario *s) { return s->lora.targets == VRAM_LORA_TARGETS_LIST && listed(s, "lm_head") ? (double)s->lora.rank : 0; }
+bool vram_lora_takes_embedding(const vram_scenario *s) { return s->lora.targets == VRAM_LORA_TARGETS_LIST && listed(s, "embed_tokens"); }
 
 double vram_lora_rank(const vram_scenario *s, const vram_model *m, const vram_tensor *t)
 {

@@ -76,11 +76,11 @@ static bool recomputes(const vram_scenario *s)
     return s->training.checkpointing == VRAM_CHECKPOINTING_FULL || (s->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE && !vram_is_megatron(s, &s->model));
 }
 
-/* Layers up to the first with an adapter get no gradient back: their input requires none, unless checkpoints make the embeddings require one. */
+/* Layers up to the first with an adapter get no gradient back: their input requires none, unless checkpoints make the embeddings require one, or these have an adapter. */
 static int64_t layers_without_input_gradient(const vram_pass *pass)
 {
     const vram_model *m = pass->model;
-    if (pass->input_gradient) return 0;
+    if (pass->input_gradient || (pass->gradients && pass->lora && vram_lora_takes_embedding(pass->scenario))) return 0;
     for (int64_t i = 0; pass->lora && i < m->layers; i++)
         for (int t = 0; t < m->tensors; t++)
             if (m->tensor[t].kind == m->layer_kind[i] && vram_lora_rank(pass->scenario, m, &m->tensor[t]) > 0) return i + 1;
