@@ -759,6 +759,39 @@ for (const [place, url, allowed] of places) {
     assert.equal(await text(page, `${tile} .limit-left`).then(t => /^Now ([\d,]+)/.exec(t)[1]), limit)
   })
 
+  await on('a pasted config of a quantised model: the note that says so has the way to count it so', async page => {
+    await open(page, url, '#v=1&model=gpt-oss-120b&lang=en')
+    const before = Number(await page.$eval('#sentence [data-bytes]', n => n.dataset.bytes))
+    assert.deepEqual(await page.$$eval('#notes-block button:not([hidden])', all => all.map(b => b.textContent)), ['Count it so'])
+    await page.click('#notes-block button:not([hidden])')
+    await rest(page)
+    assert.match(await page.evaluate(() => location.hash), /weights=native/)
+    assert.ok(Number(await page.$eval('#sentence [data-bytes]', n => n.dataset.bytes)) < before / 3)
+    assert.equal(await page.$$eval('#notes-block button:not([hidden])', all => all.length), 0)
+  })
+
+  if (name === 'chrome') await on('once the answer stands, nothing in sight moves when the rest arrives', async page => {
+    await page.evaluateOnNewDocument(() => {
+      Object.assign(window, { moves: [], painted: Infinity })
+      new MutationObserver(() => {
+        if (window.painted !== Infinity || !document.documentElement.classList.contains('answered')) return
+        window.painted = 0
+        requestAnimationFrame(() => requestAnimationFrame(() => { window.painted = performance.now() }))
+      }).observe(document, { attributes: true, subtree: true, attributeFilter: ['class'] })
+      new PerformanceObserver(list => {
+        for (const e of list.getEntries()) for (const s of e.sources) window.moves.push([e.startTime, `${(s.node?.id || s.node?.className) ?? ''} from ${s.previousRect.y} to ${s.currentRect.y}`, s.previousRect.height > 0 && s.previousRect.y !== s.currentRect.y])
+      }).observe({ type: 'layout-shift', buffered: true })
+    })
+    for (const [width, id] of [[360, 'kv-cache'], [1280, 'kv-cache'], [360, 'qwen3-8b-fsdp'], [1280, 'qwen3-8b-fsdp']]) {
+      await page.setViewport({ width, height: 800 })
+      await open(page, url, linkOf(id, {}, '&lang=zh'))
+      const [painted, moves] = await page.evaluate(() => [window.painted, window.moves])
+      assert.ok(painted > 0 && painted < Infinity)
+      const down = moves.filter(([at, , moved]) => at > painted && moved)
+      assert.deepEqual(down.map(([, what]) => what), [], `${id}, ${width} pixels`)
+    }
+  })
+
   await on('works by keyboard: a row opens to its arithmetic', async page => {
     await open(page, url, linkOf('weights', {}, '&lang=en'))
     const tags = new Set()
