@@ -6,6 +6,7 @@ const STEPS = {
 export const UNITS = Object.keys(STEPS);
 
 const three = new Intl.NumberFormat('en', { minimumSignificantDigits: 3, maximumSignificantDigits: 3 });
+const ones = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat('en', { maximumSignificantDigits: 3 });
 const plain = new Intl.NumberFormat('en', { maximumFractionDigits: 6 });
 
@@ -23,10 +24,10 @@ function split(value, unit, step = stepOf(value, unit)) {
   return { scaled: value / base ** step, name: names[step], whole: step === 0 };
 }
 
-// 14e9 -> "14.0 GB"; small things in their own step: "16.8 MB".
+// 14e9 -> "14.0 GB"; small things in their own step: "16.8 MB"; of the largest step every one is told, so that sums of thousands come out: "1,413 GB".
 export function bytes(value, unit, step) {
   const { scaled, name, whole } = split(value, unit, step);
-  return `${(whole ? plain : three).format(scaled)} ${name}`;
+  return `${(whole ? plain : Math.abs(scaled) >= 1000 ? ones : three).format(scaled)} ${name}`;
 }
 
 // On scales and beside bars, where a trailing zero says nothing: "40 GB".
