@@ -574,6 +574,8 @@ static vram_cell real_gated_lru(const block *b, vram_cell x)
     vram_cell list = vram_op_constant(t, vram_tape_outside(t, whole, vram_width(t, x), MADE), 0, MADE), state = vram_op_constant(t, vram_tape_outside(t, one, 4, STATES), 4, STATES);
     const vram_cell scanned[] = {normal, reset};
     vram_cell y = vram_op_chunk_scan(t, list, state, 2, scanned, &sizes, STATES);
+    t->shared[0] = y; /* self.recurrent_states: the last state, a row */
+    t->lasting = true;
     const vram_cell names[] = {x, in, input_gate, log, decay, square, gated, factor, normal, reset};
     vram_part_hold(b, (int)(sizeof names / sizeof *names), names);
     return y;
@@ -584,6 +586,7 @@ static vram_cell griffin(const block *b, vram_cell x)
     vram_tape *t = b->t;
     double inner = (double)b->layer->state.inner;
     vram_cell y = vram_op_unary(t, simple(b, x, "linear_y", inner), true, false, 0, MADE), in = simple(b, x, "linear_x", inner);
+    vram_tape_mark(t); /* self.rg_lru.recurrent_states = None */
     vram_cell scanned = b->pass->tokens <= 1 ? vram_op_constant(t, in, 0, MADE) : real_gated_lru(b, convolved(b, in, inner));
     vram_cell out = vram_part_linear(b, vram_op_mul(t, scanned, y, MADE), "linear_out", (double)b->pass->model->hidden, inner, b->hidden, MADE);
     const vram_cell names[] = {x, y, scanned};

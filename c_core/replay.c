@@ -10,7 +10,7 @@
 
 enum {
     VARIANTS = 8, MAX_VARIANTS = VARIANTS * VRAM_MAX_KINDS, FORWARD = VRAM_ALIVE_FORWARD, LOSS = VRAM_ALIVE_LOSS, BACKWARD = VRAM_ALIVE_BACKWARD, HELD = VRAM_ALIVE_HELD,
-    LATER = VRAM_ALIVE_LATER, DONE = VRAM_ALIVE_DONE, PEAKS = 3, MOMENTS = VRAM_ALIVE_COUNT
+    LATER = VRAM_ALIVE_LATER, DONE = VRAM_ALIVE_DONE, LASTING = VRAM_ALIVE_LASTING, PEAKS = 3, MOMENTS = VRAM_ALIVE_COUNT
 };
 enum { EMBEDDING = VRAM_PLACE_EMBEDDING, HEAD = VRAM_PLACE_HEAD };
 enum { NO_INPUT_GRADIENT = 1, CHECKPOINTED = 2, SHARING = 4 }; /* of a variant: see variant_of() */
@@ -23,7 +23,7 @@ enum {
     KEPT,                      /* after its forward, until the loss is computed; its output not included */
     KEPT_LATER,                /* the same, during backward */
     GRADIENTS,                 /* of parameters, after its backward, and what the caller holds */
-    STANDING,                  /* what a layer leaves besides, until the first layer's backward is over */
+    STANDING,                  /* what a layer leaves besides, until the first layer's backward is over, or (lasting) its own next forward */
     START,                     /* of the head: when its backward begins */
     AFTER,                     /* when its backward is over, with its gradients and its input's */
     INPUT,                     /* its input, which checkpoints keep */
@@ -33,6 +33,7 @@ enum {
 typedef struct {
     double bytes[SETS];
     bool leaves, left;         /* of the head: autocast is left in the loss; before the loss begins */
+    bool lasts, early;         /* what is STANDING; the forward is highest before it goes */
     int tensors, bits, words;  /* where the walker has noted them: what each cell is, and sets of cells of so many words */
 } piece;
 
@@ -94,7 +95,8 @@ static int variant_of(const vram_pass *pass, int64_t layer, int64_t without)
     const vram_scenario *s = pass->scenario;
     int64_t every = s->training.checkpointing == VRAM_CHECKPOINTING_FULL && !vram_is_megatron(s, pass->model) ? s->training.checkpointing_interval : 1;
     bool again = recomputes(s) && (layer + 1) % every == 0;
-    bool shares = again && (layer == pass->sharing[0] || layer == pass->sharing[1]);
+    bool keeps_state = pass->model->kind[pass->model->layer_kind[layer]].state.type == VRAM_STATE_RGLRU && pass->tokens > 1;
+    bool shares = again && (keeps_state || layer == pass->sharing[0] || layer == pass->sharing[1]);
     return VARIANTS * pass->model->layer_kind[layer] + (layer < without ? NO_INPUT_GRADIENT : 0) + (again ? CHECKPOINTED : 0) + (shares ? SHARING : 0);
 }
 
@@ -223,7 +225,7 @@ static void run_kept(walker *w, piece *p)
 static void swap_last_use(vram_tape *t, short last_use[2])
 {
     for (int i = 0; i < 2; i++) {
-        if (t->shared[i] < 0) continue;
+        if (t->shared[i] < 0 || t->lasting) continue;
         vram_tape_cell *cell = &t->cell[t->cell[t->shared[i]].base];
         short mine = cell->last_use;
         cell->last_use = last_use[i];
@@ -234,6 +236,7 @@ static void swap_last_use(vram_tape *t, short last_use[2])
 /* Of what is left when a layer's backward is over: that which is no gradient of a parameter, the graph of keys that others find */
 static void tell_standing(walker *w, piece *p)
 {
+    p->lasts = w->tape.lasting;
     memset(w->set[STANDING], 0, sizeof w->set[STANDING]);
     for (vram_cell c = 0; c < w->tape.cells; c++) {
         if (!vram_run_in(w->set[GRADIENTS], c) || w->tape.cell[c].component == VRAM_COMPONENT_GRADIENTS) continue;
@@ -257,7 +260,12 @@ static void run_checkpointed(walker *w, piece *p, bool shares)
     vram_run_hold(t, r, t->input);
     r->spares = w->spares;
     if (t->returned >= 0) vram_run_hold(t, r, t->returned);
-    vram_run_forward(t, r, 0, t->ops, false);
+    uint64_t early[VRAM_TAPE_WORDS];
+    int fresh = t->lasting ? t->mark : 0; /* from here on the graph of the forward before is gone */
+    vram_run_forward(t, r, 0, fresh, false);
+    double beside = r->peak;
+    memcpy(early, vram_run_top(r), sizeof early);
+    vram_run_forward(t, r, fresh, t->ops, false);
     note_peak(w, p, FORWARD);
     if (t->returned >= 0) vram_run_release(t, r, t->returned);
     if (w->offloads) vram_run_release(t, r, t->input); /* to host memory */
@@ -287,6 +295,8 @@ static void run_checkpointed(walker *w, piece *p, bool shares)
     note_live(w, p, AFTER);
     note_without(w, p, GRADIENTS, r->gradient[t->input]);
     if (shares) tell_standing(w, p);
+    p->early = p->lasts && beside + p->bytes[STANDING] > p->bytes[RISE + FORWARD];
+    if (p->early) note(w, p, RISE + FORWARD, beside, early);
 }
 
 static void forget(walker *w)
@@ -493,20 +503,29 @@ static double others_in_flight(const walk *k)
     return kept * (pass->stage.in_flight - 1);
 }
 
+/* Of all layers the graphs that modules keep since the step before */
+static double lasting(const walk *k)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < k->w.pass->stage.layers; i++) sum += layer_piece(k, i)->lasts ? layer_piece(k, i)->bytes[STANDING] : 0;
+    return sum;
+}
+
 static void climb_forward(const walk *k, summit *s)
 {
     const vram_pass *pass = k->w.pass;
     const vram_sharding *g = k->w.sharding;
     const piece *embedding = &k->embedding, *head = &k->head;
-    double kept = others_in_flight(k), later = kept, held = s->mask;
-    if (pass->stage.embedding) candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, EMBEDDING, kept + embedding->bytes[RISE + FORWARD]);
+    double kept = others_in_flight(k), later = kept, held = s->mask, old = lasting(k);
+    if (pass->stage.embedding) candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, EMBEDDING, kept + old + embedding->bytes[RISE + FORWARD]);
     for (int64_t i = 0; i < pass->stage.layers; i++) {
         const piece *p = layer_piece(k, i);
-        candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, (int)i, kept + inputs_in_flight(pass, i) * p->bytes[INPUT] + p->bytes[RISE + FORWARD] + held);
+        if (p->lasts) old -= p->bytes[STANDING];
+        candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, (int)i, kept + old + (p->early ? p->bytes[STANDING] : 0) + inputs_in_flight(pass, i) * p->bytes[INPUT] + p->bytes[RISE + FORWARD] + held);
         kept += p->bytes[KEPT];
         later += p->bytes[KEPT_LATER];
         if (i == 0 && pass->stage.embedding) kept += embedding->bytes[KEPT]; /* the first layer's input is the embedding's output */
-        write_down(s, FORWARD, (int)i, kept + held + (g != NULL ? sharding_part(s, g, VRAM_MOMENT_FORWARD, (int)i) : 0));
+        write_down(s, FORWARD, (int)i, kept + old + held + (g != NULL ? sharding_part(s, g, VRAM_MOMENT_FORWARD, (int)i) : 0));
     }
     held = held_after(pass, s);
     if (pass->stage.embedding) { /* names go with the model's forward() */
@@ -543,7 +562,7 @@ static void climb_backward(const walk *k, summit *s)
         write_down(s, BACKWARD, (int)i, later + gradients + standing + held + (g != NULL ? sharding_part(s, g, VRAM_MOMENT_BACKWARD, (int)i) : 0));
     }
     if (!pass->stage.embedding) return;
-    candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, EMBEDDING, gradients + embedding->bytes[RISE + BACKWARD]);
+    candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, EMBEDDING, gradients + lasting(k) + embedding->bytes[RISE + BACKWARD]);
     if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_REDUCE, EMBEDDING, gradients + embedding->bytes[AFTER]);
     if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_EPILOGUE, EMBEDDING, 0);
 }
@@ -605,13 +624,14 @@ static void collect_variant(walker *w, const summit *s, int variant, const piece
         bool here = moment < PEAKS && (variant < 0 ? place == variant : place >= 0 && w->variant[place] == variant);
         bool uncached = moment == BACKWARD || moment == LATER || (moment == LOSS && s->left) || (moment == HELD && s->held_left);
         if (here && variant >= 0 && moment == FORWARD) collect(w, p, INPUT, moment, inputs_in_flight(w->pass, place));
+        if (here && moment == FORWARD && p->early) collect(w, p, STANDING, moment, 1);
         if (here && moment == LOSS && s->left) collect(w, p, RISE_LEFT, moment, 1);
         else if (here) collect(w, p, s->moment[moment] == VRAM_MOMENT_REDUCE ? AFTER : s->moment[moment] == VRAM_MOMENT_START ? START : RISE + (s->moment[moment] == VRAM_MOMENT_FORWARD ? FORWARD : moment), moment, 1);
         if (variant >= 0) {
             count_layers(w, variant, place, &before, &behind);
             collect(w, p, uncached ? KEPT_LATER : KEPT, moment, before);
             if ((moment == BACKWARD || moment == DONE) && layers_stay) collect(w, p, GRADIENTS, moment, behind);
-            if (moment == BACKWARD && place != EMBEDDING) collect(w, p, STANDING, moment, behind);
+            if ((moment == BACKWARD && (place != EMBEDDING || p->lasts)) || (p->lasts && (moment == LASTING || moment == FORWARD))) collect(w, p, STANDING, moment, behind);
         } else if (variant == HEAD && w->pass->stage.head) {
             if (moment == HELD) collect(w, p, BEGUN, moment, 1);
             if (moment == LATER) collect(w, p, START, moment, 1);
@@ -674,6 +694,8 @@ static void add_sharding(const vram_sharding *g, const summit *s, vram_role role
     vram_sharding_list list[MOMENTS];
     for (int i = 0; i < whens; i++) {
         vram_alive alive = when[i].alive;
+        list[i].items = 0;
+        if (alive == VRAM_ALIVE_LASTING) continue; /* at rest: training.c's */
         list[i] = (int)alive < PEAKS ? vram_sharding_items(g, s->moment[alive], s->place[alive]) : vram_sharding_items(g, alive == VRAM_ALIVE_DONE ? VRAM_MOMENT_DONE : VRAM_MOMENT_WAIT, EMBEDDING);
     }
     for (int i = 0; i < whens; i++)
@@ -740,7 +762,7 @@ static void steps_of(const walk *k, vram_steps *steps)
 static void walk_all(walk *k, const vram_pass *pass, const vram_replay *replay)
 {
     vram_steps *steps = replay->steps;
-    k->summit = (summit){.place = {EMBEDDING, HEAD, HEAD, HEAD, HEAD, EMBEDDING}, .moment = {VRAM_MOMENT_FORWARD, VRAM_MOMENT_LOSS, VRAM_MOMENT_BACKWARD}, .bytes = {-1, -1, -1}};
+    k->summit = (summit){.place = {EMBEDDING, HEAD, HEAD, HEAD, HEAD, EMBEDDING, EMBEDDING}, .moment = {VRAM_MOMENT_FORWARD, VRAM_MOMENT_LOSS, VRAM_MOMENT_BACKWARD}, .bytes = {-1, -1, -1}};
     k->summit.mask = vram_block_mask(pass, k->summit.mask_factor);
     memset(k->used, 0, sizeof k->used);
     start_walk(&k->w, pass, replay->sharding, replay->gradients_stand);
@@ -816,7 +838,7 @@ void vram_replay_when(const vram_pass *pass, vram_role role, vram_replay *replay
     if (replay->sharding != NULL) add_sharding(replay->sharding, &k.summit, role, whens, when, report);
     note_logits(pass, replay);
     add_mask(pass, &k.summit, role, whens, when, report);
-    for (int i = 0; i < whens; i++) phases |= VRAM_BIT(when[i].phase);
+    for (int i = 0; i < whens; i++) phases |= when[i].alive == VRAM_ALIVE_LASTING ? 0 : VRAM_BIT(when[i].phase);
     vram_block_shared(pass, role, phases, report);
 }
 

@@ -22,6 +22,7 @@ typedef enum {
     VRAM_ALIVE_HELD,           /* what the pass holds when its forward is over and the loss not yet computed */
     VRAM_ALIVE_LATER,          /* when its backward begins */
     VRAM_ALIVE_DONE,           /* when its backward is over: gradients */
+    VRAM_ALIVE_LASTING,        /* what modules keep of it until their next forward */
     VRAM_ALIVE_COUNT
 } vram_alive;
 typedef struct { vram_alive alive; vram_phase phase; } vram_when;

@@ -253,7 +253,7 @@ void vram_run_hold_graph(const vram_tape *t, vram_run *r, int cells, const vram_
     for (int i = 0; i < cells; i++) {
         if (cell[i] < 0) continue;
         set(above, cell[i]);
-        vram_run_hold(t, r, t->cell[cell[i]].base);
+        if (!t->lasting) vram_run_hold(t, r, t->cell[cell[i]].base);
     }
     for (int i = t->ops - 1; i >= 0; i--) {
         const vram_tape_op *op = &t->op[i];

@@ -21,7 +21,7 @@ void vram_tape_clear(vram_tape *t, bool autocast, double workspace)
     t->workspace = workspace;
     t->biased_workspace = 1048576; /* cublasLt's own, for products with a bias */
     t->shapes = t->cells = t->ops = t->steps = 0;
-    t->full = t->named = false;
+    t->full = t->named = t->lasting = false;
     t->mark = t->leave = -1;
     t->input = t->output = t->returned = t->aside = t->shared[0] = t->shared[1] = VRAM_NO_CELL;
 }

@@ -82,6 +82,7 @@ typedef struct {
     bool named;               /* the output has a name of the caller's, too: the embeddings while the layers run */
     vram_cell aside;          /* a second output, which all layers read: when backward comes to this piece its gradient stands already; VRAM_NO_CELL: none */
     vram_cell shared[2];      /* keys and values that the model keeps for later layers, with the graph they hang on; VRAM_NO_CELL: none */
+    bool lasting;             /* of shared[0] the module keeps the graph alone, and until its next forward */
     vram_cell returned;       /* what the caller has of the layer before until this one is over; VRAM_NO_CELL: nothing */
     int mark;                 /* op at which the loss begins; ops: nowhere */
     int leave;                /* op before which autocast is left, and its cache with it; -1: when the pass is over */

@@ -604,9 +604,10 @@ static void rows_of(const vram_scenario *s, double *sequences, double *tokens)
 void vram_training(const vram_scenario *s, vram_steps *steps, vram_report *report)
 {
     double sequences, tokens;
-    static const vram_when when[] = {{VRAM_ALIVE_FORWARD, VRAM_PHASE_FORWARD}, {VRAM_ALIVE_LOSS, VRAM_PHASE_LOSS}, {VRAM_ALIVE_BACKWARD, VRAM_PHASE_BACKWARD}};
+    static const vram_when when[] = {{VRAM_ALIVE_FORWARD, VRAM_PHASE_FORWARD}, {VRAM_ALIVE_LOSS, VRAM_PHASE_LOSS}, {VRAM_ALIVE_BACKWARD, VRAM_PHASE_BACKWARD},
+                                     {VRAM_ALIVE_LASTING, VRAM_PHASE_STEP}, {VRAM_ALIVE_LASTING, VRAM_PHASE_LOAD}};
     rows_of(s, &sequences, &tokens);
-    vram_train_when(s, &s->model, VRAM_ROLE_MODEL, sequences, tokens, 3, when, steps, report);
+    vram_train_when(s, &s->model, VRAM_ROLE_MODEL, sequences, tokens, (int)(sizeof when / sizeof *when), when, steps, report);
     rules_of_thumb(s, report);
 }
 
