@@ -72,6 +72,8 @@ static const style STYLES[] = {
     {.type = "gpt_neo", .no_sdpa = true, .returns_weights = true, .act = ACT_NEW_GELU, .wide_scores = true},
     {.type = "openai-gpt", .no_sdpa = true, .act = ACT_NEW_GELU, .qkv = QKV_SPLIT, .narrow_softmax = true},
     {.type = "gpt_neox", .qkv = QKV_CHUNKED, .turn = TURN_JOINED, .two_norms = true},
+    {.type = "zamba", .shared_block = true},
+    {.type = "zamba2", .shared_block = true},
     {.type = "mamba", .wide_stream = true, .wide_logits = true},
     {.type = "mamba2", .wide_stream = true, .wide_logits = true},
     {.type = "falcon_mamba", .wide_stream = true, .wide_logits = true},
@@ -566,13 +568,31 @@ static vram_cell head_norm(const block *b, vram_cell x, vram_symbol symbol, doub
     return norm_of(b, x, ROWS_BY(b, symbol, heads), d);
 }
 
+/* Zamba 2: y and a low-rank path beside the linear layer, if there is one */
+static vram_cell with_side_path(const block *b, vram_cell x, vram_cell y, vram_part part, double rows, double columns)
+{
+    const vram_model *m = b->pass->model;
+    for (int i = 0; i < m->tensors && b->style.shared_block; i++) {
+        const vram_tensor *row = &m->tensor[i];
+        if (row->kind != b->kind || row->part != part || strcmp(row->name, "0") != 0) continue;
+        double rank = (double)row->rows;
+        bool repeating = b->t->repeating;
+        b->t->repeating = false; /* each layer's own */
+        vram_cell low = linear(b, x, "0", rank, columns, wide(b, VRAM_SYMBOL_RANK, rank), VRAM_WHAT_HIDDEN_STATES);
+        vram_cell beside = linear(b, low, "1", rows, rank, b->t->cell[y].shape, VRAM_WHAT_HIDDEN_STATES);
+        b->t->repeating = repeating;
+        return vram_op_add(b->t, y, beside, (vram_what)b->t->cell[y].what);
+    }
+    return y;
+}
+
 /* *gate: the half of a doubled query projection that is copied out, to weigh attention's output (Qwen3-Next) */
 static void separate_qkv(const block *b, vram_cell x, vram_cell qkv[3], vram_cell *gate)
 {
     const vram_attention *a = &b->layer->attention;
     const vram_names *n = &b->pass->model->names;
     vram_tape *t = b->t;
-    double h = (double)b->pass->model->hidden, heads = (double)a->heads, kv = (double)a->kv_heads, d = (double)a->head_dim, v = (double)a->v_head_dim;
+    double h = (double)(a->input > 0 ? a->input : b->pass->model->hidden), heads = (double)a->heads, kv = (double)a->kv_heads, d = (double)a->head_dim, v = (double)a->v_head_dim;
     bool ordered = (b->pass->model->position == VRAM_POSITION_ROTARY && !fused_kernels(b)) || eager_attention(b->pass);
     bool each = a->qk_norm != VRAM_QK_NORM_NONE && a->qk_norm != VRAM_QK_NORM_WIDTH && !b->style.norm_after_turn, width = a->qk_norm == VRAM_QK_NORM_WIDTH;
     vram_size kv_size = heads_wide(b, VRAM_SYMBOL_KV_HEADS, kv, d);
@@ -585,6 +605,7 @@ static void separate_qkv(const block *b, vram_cell x, vram_cell qkv[3], vram_cel
         double of = i ? kv : heads, twice = i == 0 && a->output_gate ? 2 : 1;
         vram_size size = i ? kv_size : heads_wide(b, VRAM_SYMBOL_HEADS, heads, d);
         vram_cell y = linear(b, x, i ? or_else(n->k, "k_proj") : or_else(n->q, "q_proj"), of * d * twice, h, i ? kv_size : heads_wide(b, VRAM_SYMBOL_HEADS, heads, d * twice), i ? VRAM_WHAT_KEY : VRAM_WHAT_QUERY);
+        y = with_side_path(b, x, y, VRAM_PART_ATTENTION, of * d, h);
         if (twice > 1) {
             vram_cell half[2];
             vram_op_split(t, y, 2, (const vram_size[]){size, size}, half);
@@ -598,7 +619,7 @@ static void separate_qkv(const block *b, vram_cell x, vram_cell qkv[3], vram_cel
         if (each) y = head_norm(b, y, i ? VRAM_SYMBOL_KV_HEADS : VRAM_SYMBOL_HEADS, of);
         qkv[i] = y;
     }
-    if (!a->k_is_v) qkv[2] = linear(b, x, or_else(n->v, "v_proj"), kv * v, h, heads_wide(b, VRAM_SYMBOL_KV_HEADS, kv, v), VRAM_WHAT_VALUE);
+    if (!a->k_is_v) qkv[2] = with_side_path(b, x, linear(b, x, or_else(n->v, "v_proj"), kv * v, h, heads_wide(b, VRAM_SYMBOL_KV_HEADS, kv, v), VRAM_WHAT_VALUE), VRAM_PART_ATTENTION, kv * v, h);
     if (eager_attention(b->pass) || (masked(b) && a->heads != a->kv_heads)) qkv[2] = vram_op_transposed(t, qkv[2]);
     if (b->style.value_norm) qkv[2] = rms_norm(b, qkv[2], ROWS_BY(b, VRAM_SYMBOL_KV_HEADS, kv), v, false);
     if (a->gate_width > 0) *gate = linear(b, x, or_else(n->attention_gate, "gate_proj"), (double)a->gate_width, h, wide(b, VRAM_SYMBOL_WIDTH, (double)a->gate_width), VRAM_WHAT_GATE);
@@ -856,6 +877,7 @@ static vram_cell dense(const block *b, vram_cell x, double f, bool fused, const 
         product = activation(b, linear(b, x, or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP));
     } else if (fused) {
         vram_cell both = linear(b, x, gate_up, 2 * f, h, ROWS_BY_2(b, VRAM_SYMBOL_COPIES, 2, VRAM_SYMBOL_INTERMEDIATE, f), VRAM_WHAT_GATE_UP), half[2];
+        both = with_side_path(b, x, both, VRAM_PART_MLP, 2 * f, h);
         vram_op_split(t, both, 2, (const vram_size[]){inner, inner}, half);
         if (fused_gate(b)) { /* the kernel wants each half in one piece; both have a name until the layer below has run */
             for (int i = 0; i < 2; i++) half[i] = vram_op_copy(t, half[i], inner, i ? VRAM_WHAT_UP : VRAM_WHAT_GATE);
@@ -1293,6 +1315,11 @@ void vram_block_embedding(const vram_pass *pass, vram_tape *t)
         name(&b, position);
         name(&b, words);
     }
+    if (b.style.shared_block) { /* torch.clone(inputs_embeds) */
+        vram_cell originals = vram_op_copy(t, y, b.hidden, VRAM_WHAT_HIDDEN_STATES);
+        t->cell[originals].last_use = -1;
+        if (pass->scenario->training.checkpointing == VRAM_CHECKPOINTING_NONE) name(&b, originals);
+    }
     layer_inputs(&b, y);
     if (b.style.altup) y = stream_embeddings(&b, words);
     if (b.style.hyper) {
@@ -1375,9 +1402,30 @@ static vram_cell normed_residual_blocks(const block *b, vram_cell x, vram_cell *
     return y;
 }
 
+/* ZambaHybridLayer: attention and MLP, without a residual, of the input and the words' embeddings side by side; brought back by a linear layer
+ * and added to the mixer's input. The gradient of the embeddings is what the other layers have given to it, too. */
+static vram_cell with_shared_block(const block *b, vram_cell x, vram_cell *weights, vram_cell *name)
+{
+    vram_tape *t = b->t;
+    double h = (double)b->pass->model->hidden, in = (double)b->layer->attention.input;
+    vram_cell words = vram_tape_outside(t, b->hidden, b->pass->plain_width, VRAM_WHAT_HIDDEN_STATES);
+    t->cell[words].grad = t->cell[words].summed = t->cell[x].grad && (!b->pass->lora || b->pass->input_gradient);
+    vram_cell both = vram_op_join(t, x, words, wide(b, VRAM_SYMBOL_WIDTH, in), VRAM_WHAT_HIDDEN_STATES);
+    t->repeating = b->layer->shared_blocks > 0 && !b->pass->lora; /* adapters are each layer's own */
+    vram_cell fed = mlp(b, norm(b, attention(b, norm_of(b, both, b->rows, in), weights)));
+    t->repeating = false;
+    *name = linear(b, fed, "linear", h, h, b->hidden, VRAM_WHAT_HIDDEN_STATES);
+    return vram_op_add(t, x, *name, VRAM_WHAT_HIDDEN_STATES);
+}
+
 /* Norms before, after, or before and after attention and MLP; a layer may be one of the two (Mamba, Nemotron-H) */
 static vram_cell serial_blocks(const block *b, vram_cell x, vram_cell *weights)
 {
+    if (b->style.shared_block && b->layer->attention.type != VRAM_MIXER_NONE) {
+        vram_cell beside, y = residual(b, x, vram_mixer_write(b, norm(b, with_shared_block(b, x, weights, &beside))));
+        vram_tape_hold(b->t, beside);
+        return y;
+    }
     if (b->style.normed_residual) return normed_residual_blocks(b, x, weights);
     bool after = b->layer->post_norms, before = !after || b->layer->norms >= 4, mixes = b->layer->attention.type != VRAM_MIXER_NONE || vram_mixer_known(&b->layer->state), feeds = b->layer->ffn.type != VRAM_FFN_NONE;
     if (mixes && !feeds) return residual(b, x, mixed(b, norm(b, vram_op_cast(b->t, x, b->pass->plain_width, VRAM_WHAT_HIDDEN_STATES)), weights));

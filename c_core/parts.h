@@ -44,6 +44,7 @@ typedef struct {
     bool differential : 1;     /* two attentions with half of the values each, one taken off the other (DiffLlama) */
     bool normed_residual : 1;  /* the norm's output goes past the block, both times a number (MiniMax) */
     bool hyper : 1;            /* several streams, collapsed and spread by weights of their own (DeepSeek-V4) */
+    bool shared_block : 1;     /* of the input beside the embeddings, added before the mixer (Zamba) */
     bool every_expert : 1;     /* computes every token, scaled by its share (Llama 4) */
     bool clamped_experts : 1;  /* gate and up interleaved and clamped, with a bias for each expert (gpt-oss) */
     bool clamped : 1;          /* gate and up clamped, of every MLP (MiniMax-M3) */

@@ -77,6 +77,14 @@ static bool recomputes(const vram_scenario *s)
     return s->training.checkpointing == VRAM_CHECKPOINTING_FULL || (s->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE && !vram_is_megatron(s, &s->model));
 }
 
+/* Has a layer behind it the same block? Its gradients stand then (Zamba) */
+static bool repeated(const vram_pass *pass, int64_t layer)
+{
+    int64_t blocks = pass->model->kind[pass->model->layer_kind[layer]].shared_blocks, behind = 0;
+    for (int64_t i = layer + 1; i < pass->model->layers && blocks > 0 && behind < blocks; i++) behind += pass->model->layer_kind[i] == pass->model->layer_kind[layer];
+    return blocks > 0 && behind >= blocks;
+}
+
 /* Layers up to the first with an adapter get no gradient back: their input requires none, unless checkpoints make the embeddings require one, or these have an adapter. */
 static int64_t layers_without_input_gradient(const vram_pass *pass)
 {
@@ -97,6 +105,7 @@ static int variant_of(const vram_pass *pass, int64_t layer, int64_t without)
     bool again = recomputes(s) && (layer + 1) % every == 0;
     bool keeps_state = pass->model->kind[pass->model->layer_kind[layer]].state.type == VRAM_STATE_RGLRU && pass->tokens > 1;
     bool shares = again && (keeps_state || layer == pass->sharing[0] || layer == pass->sharing[1]);
+    if (repeated(pass, layer)) shares = true; /* such a layer keeps nothing for others */
     return VARIANTS * pass->model->layer_kind[layer] + (layer < without ? NO_INPUT_GRADIENT : 0) + (again ? CHECKPOINTED : 0) + (shares ? SHARING : 0);
 }
 
@@ -201,10 +210,18 @@ static void run_gradients(walker *w, piece *p)
     note_without(w, p, GRADIENTS, w->tape.input < 0 ? VRAM_NO_CELL : r->gradient[w->tape.input]);
 }
 
-static void run_kept(walker *w, piece *p)
+/* Autocast casts a weight once for all layers that have it. */
+static void count_repeated_casts(vram_tape *t, bool counted)
+{
+    for (vram_cell c = 0; c < t->cells; c++)
+        if (t->cell[c].cached && t->cell[c].repeated) t->cell[c].outside = !counted;
+}
+
+static void run_kept(walker *w, piece *p, bool repeats)
 {
     vram_tape *t = &w->tape;
     vram_run *r = &w->run;
+    if (repeats) count_repeated_casts(t, false);
     vram_run_clear(t, r, w->accumulate);
     record_begin(w);
     r->offloads = w->offloads;
@@ -218,6 +235,7 @@ static void run_kept(walker *w, piece *p)
     vram_run_forget(t, r);
     note_live(w, p, KEPT_LATER);
     vram_run_rest(r);
+    r->repeats = repeats;
     run_gradients(w, p);
 }
 
@@ -254,6 +272,7 @@ static void run_checkpointed(walker *w, piece *p, bool shares)
     vram_run *r = &w->run;
     short last_use[2] = {-1, -1};
     if (shares) swap_last_use(t, last_use);
+    if (shares) count_repeated_casts(t, false);
     vram_run_clear(t, r, w->accumulate);
     record_begin(w);
     note_live(w, p, INPUT); /* all that there is yet */
@@ -278,7 +297,9 @@ static void run_checkpointed(walker *w, piece *p, bool shares)
     memcpy(spared, r->spared, sizeof spared);
     record_on(w, false);
     if (shares) swap_last_use(t, last_use);
+    if (shares) count_repeated_casts(t, true); /* each second forward has a cache of its own */
     vram_run_clear(t, r, w->accumulate);
+    r->repeats = shares;
     vram_run_keep_spared(t, r, spared);
     vram_run_hold(t, r, t->input);
     record_part(w, VRAM_PART_BACKWARD);
@@ -406,7 +427,7 @@ static void run_piece(walker *w, int variant, piece *p)
     else vram_block_layer(w->pass, variant / VARIANTS, (variant & NO_INPUT_GRADIENT) == 0, &w->tape);
     if (variant == HEAD) run_head(w, p);
     else if (variant >= 0 && (variant & CHECKPOINTED)) run_checkpointed(w, p, (variant & SHARING) != 0);
-    else run_kept(w, p);
+    else run_kept(w, p, variant >= 0 && (variant & SHARING) != 0);
     if (w->steps != NULL && variant == EMBEDDING) w->steps->named = w->tape.named;
     keep_sets(w, p);
 }

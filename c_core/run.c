@@ -110,6 +110,7 @@ void vram_run_clear(const vram_tape *t, vram_run *r, bool accumulate)
 {
     r->now = r->peak = 0;
     r->accumulate = accumulate;
+    r->repeats = false;
     r->waiting = VRAM_NO_CELL;
     r->spares = r->offloads = r->recomputed = false;
     r->products = r->flights = r->numbers = r->backs = 0;
@@ -344,7 +345,7 @@ static void deliver(vram_tape *t, vram_run *r, vram_cell input, vram_cell g, boo
     if (input < 0 || !t->cell[input].grad || t->cell[input].summed) { vram_run_release(t, r, g); return; }
     vram_cell sum = r->gradient[input] < 0 ? g : add_gradients(t, r, r->gradient[input], g);
     r->gradient[input] = sum;
-    if (!t->cell[input].parameter || !last || !(r->accumulate || t->update.at_once)) return;
+    if (!t->cell[input].parameter || !last || !(r->accumulate || (r->repeats && t->cell[input].repeated) || t->update.at_once)) return;
     r->gradient[input] = VRAM_NO_CELL; /* added in place to the one that is there */
     if (r->record != NULL && r->record->on && r->record->number[sum] >= 0) record_event(r->record, VRAM_RECORD_ADDED + r->record->number[sum]);
     if (t->update.at_once) use(t, r, sum);

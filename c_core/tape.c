@@ -21,7 +21,7 @@ void vram_tape_clear(vram_tape *t, bool autocast, double workspace)
     t->workspace = workspace;
     t->biased_workspace = 1048576; /* cublasLt's own, for products with a bias */
     t->shapes = t->cells = t->ops = t->steps = 0;
-    t->full = t->named = t->lasting = false;
+    t->full = t->named = t->lasting = t->repeating = false;
     t->mark = t->leave = -1;
     t->input = t->output = t->returned = t->aside = t->shared[0] = t->shared[1] = VRAM_NO_CELL;
 }
@@ -88,6 +88,7 @@ vram_cell vram_tape_parameter(vram_tape *t, vram_size size, int width, bool trai
     vram_cell c = vram_tape_outside(t, size, width, VRAM_WHAT_TRAINABLE);
     t->cell[c].parameter = true;
     t->cell[c].grad = trained;
+    t->cell[c].repeated = t->repeating;
     return c;
 }
 
@@ -257,6 +258,7 @@ static vram_cell autocast(vram_tape *t, vram_cell x, vram_what what)
     if (t->cell[x].parameter || t->cell[x].tied) {
         t->cell[y].cached = t->keeps_casts && (t->cell[x].grad || t->caches);
         t->cell[y].component = VRAM_COMPONENT_WORKSPACE;
+        t->cell[y].repeated = t->cell[x].repeated;
     }
     return y;
 }

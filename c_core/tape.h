@@ -32,6 +32,7 @@ typedef struct {
     unsigned char width;      /* bytes an element */
     bool grad;                /* requires a gradient */
     bool parameter;           /* its gradient stays */
+    bool repeated;            /* another layer's, too */
     bool tied;                /* the embedding used as head: its gradient waits for the embedding's */
     bool outside;             /* counted elsewhere: parameters, tables, masks */
     bool summed;              /* outside, and so is its gradient: each new one is added to it */
@@ -82,6 +83,7 @@ typedef struct {
     bool named;               /* the output has a name of the caller's, too: the embeddings while the layers run */
     vram_cell aside;          /* a second output, which all layers read: when backward comes to this piece its gradient stands already; VRAM_NO_CELL: none */
     vram_cell shared[2];      /* keys and values that the model keeps for later layers, with the graph they hang on; VRAM_NO_CELL: none */
+    bool repeating;           /* parameters, from now on, are another layer's, too */
     bool lasting;             /* of shared[0] the module keeps the graph alone, and until its next forward */
     vram_cell returned;       /* what the caller has of the layer before until this one is over; VRAM_NO_CELL: nothing */
     int mark;                 /* op at which the loss begins; ops: nowhere */
@@ -214,6 +216,7 @@ typedef struct {
     vram_cell dying[VRAM_TAPE_OPS];   /* first cell whose last use an op is; the others follow */
     vram_cell next[VRAM_TAPE_CELLS];
     bool accumulate;                  /* gradients of parameters are there already */
+    bool repeats;                     /* those of parameters that a later layer has, too */
     bool spares;                      /* this forward pass keeps what selective checkpoints keep .. */
     int products;                     /* .. of so many products so far */
     uint64_t spared[VRAM_TAPE_WORDS]; /* kept so: the second forward takes them instead of making them */

@@ -16,6 +16,7 @@ typedef struct {
     bool lora;
     const vram_sharding *sharding; /* NULL: states are divided by arithmetic */
     double params;             /* trained, on this rank before ZeRO */
+    double idle;               /* of adapters: those that no gradient reaches, besides */
     double width;              /* bytes of a trained parameter */
     double gradient_width, state_width;
     double rounding[2];        /* of the allocator's blocks beyond the model's tensors, in 2 bytes a number and in 4; 0: not summed up yet */
@@ -37,10 +38,29 @@ typedef void visitor(void *sum, const trained *t);
 
 static double elements(const trained *t) { return t->copies * t->rows * t->columns; }
 
+/* A block of Zamba 2 has side paths for all layers that share it, and each layer's copy of the block goes by its own alone. */
+static double idle_modules(const vram_scenario *s, const vram_model *m, const vram_tensor *t)
+{
+    double used = 0;
+    for (int64_t i = 0; i < m->layers && t->modules > 0 && !t->stacked; i++) used += m->layer_kind[i] == t->kind ? (double)t->copies : 0;
+    return used <= 0 ? 0 : vram_floor_div(vram_max(0, (double)t->modules - used), (double)s->parallel.pipeline);
+}
+
+static double idle_params(const vram_scenario *s, const vram_model *m)
+{
+    double sum = 0;
+    for (int i = 0; i < m->tensors; i++) {
+        vram_lora_pair p = vram_lora_on_rank(s, m, &m->tensor[i]);
+        if (p.count > 0) sum += idle_modules(s, m, &m->tensor[i]) * (p.a_rows * p.a_columns + p.b_rows * p.b_columns + p.magnitudes);
+    }
+    return sum;
+}
+
 static void visit_adapters(const trainer *r, visitor *visit, void *sum)
 {
     for (int i = 0; i < r->m->tensors; i++) {
         vram_lora_pair p = vram_lora_on_rank(r->s, r->m, &r->m->tensor[i]);
+        p.count -= idle_modules(r->s, r->m, &r->m->tensor[i]);
         if (p.count <= 0) continue;
         visit(sum, &(trained){p.count, 1, p.a_rows, p.a_columns, true});
         visit(sum, &(trained){p.count, 1, p.b_rows, p.b_columns, true});
@@ -422,7 +442,7 @@ static void weights(trainer *r)
     frozen_slack(r);
     if (vram_shares_weights(r->s)) vram_share_frozen(r->s, first, r->report);
     double width = is_deepspeed(r) && r->s->parallel.zero == 3 ? r->sharding->width : r->width; /* of the engine's type (engine.py, module.bfloat16()) */
-    per_parameter(r, VRAM_COMPONENT_ADAPTERS, VRAM_WHAT_TRAINABLE, r->params, width, 3, r->report->phases);
+    per_parameter(r, VRAM_COMPONENT_ADAPTERS, VRAM_WHAT_TRAINABLE, r->params + r->idle, width, 3, r->report->phases);
 }
 
 bool vram_trains_fp32(const vram_scenario *s) { return s->training.precision == VRAM_PRECISION_FP32 || s->training.precision == VRAM_PRECISION_AMP; }
@@ -526,7 +546,8 @@ static trainer trainer_of(const vram_scenario *s, const vram_model *m, vram_role
 {
     bool whole = trains_whole(s, role), lora = s->training.method == VRAM_METHOD_LORA && !whole, wide = vram_trains_fp32(s);
     trainer r = {.s = s, .m = m, .role = role, .report = report, .lora = lora};
-    r.params = lora ? vram_lora_rank_params(s, m) : vram_rank_params(s, m) - without_gradient(s, m);
+    r.idle = lora ? idle_params(s, m) : 0;
+    r.params = lora ? vram_lora_rank_params(s, m) - r.idle : vram_rank_params(s, m) - without_gradient(s, m);
     r.width = lora ? vram_format_bytes(s->lora.dtype) : wide ? 4 : 2;
     r.gradient_width = whole ? r.width : vram_format_bytes(s->training.gradients);
     r.state_width = whole ? (s->training.precision == VRAM_PRECISION_MIXED ? 4 : r.width) : vram_format_bytes(s->training.optimizer_states);

@@ -319,6 +319,7 @@ void family_zamba_adjust(reader *r)
     a->input = config_whole(r, "attention_hidden_size", 2 * r->model->hidden, 1, CONFIG_WIDEST);
     a->head_dim = config_whole(r, "attention_head_dim", 2 * r->model->hidden / a->heads, 1, CONFIG_WIDEST);
     a->v_head_dim = a->head_dim;
+    if (!config_flag(r, "use_mem_rope", false)) r->model->position = VRAM_POSITION_NONE;
 }
 
 void family_zamba_special(reader *r, int64_t i, vram_layer *l)
