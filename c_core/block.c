@@ -475,6 +475,10 @@ static vram_cell sdpa(const block *b, vram_cell q, vram_cell k, vram_cell v, boo
     vram_flash_sizes sizes = attention_sizes(b, 32);
     sizes.masked = mask;
     bool repeat = sizes.grouped && (mask || !even || a->head_dim > FLASH_WIDEST);
+    if (b->style.masked && t->autocast) { /* Falcon has no repeat_kv: autocast comes first, the kernel spreads them */
+        k = vram_op_cast(t, k, 2, VRAM_WHAT_AUTOCAST_INPUT);
+        v = vram_op_cast(t, v, 2, VRAM_WHAT_AUTOCAST_INPUT);
+    }
     if (!repeat) return vram_op_efficient(t, q, k, v, &sizes);
     sizes.grouped = false;
     vram_cell keys = repeat_heads(b, k, sizes.dk_heads, VRAM_WHAT_REPEATED_KEYS), values = repeat_heads(b, v, sizes.dv_heads, VRAM_WHAT_REPEATED_VALUES);
@@ -1303,6 +1307,7 @@ void vram_block_embedding(const vram_pass *pass, vram_tape *t)
     vram_cell words = vram_op_embedding(t, table_of(&b, VRAM_SYMBOL_VOCABULARY, words_of_gradient(pass)), b.hidden, width, VRAM_WHAT_HIDDEN_STATES), y = words;
     if (b.style.scaled_embedding) y = vram_op_constant(t, y, 0, VRAM_WHAT_HIDDEN_STATES);
     vram_cell leaf = b.style.norm == NORM_GEMMA || b.style.norm == NORM_GEMMA_4 ? y : words; /* Gemma's embeddings scale themselves */
+    if (pass->lora && pass->input_gradient) t->cell[leaf].grad = true; /* enable_input_require_grads */
     if (b.style.embedding_norm || pass->model->embedding_norm) {
         y = norm(&b, y);
         name(&b, words);
