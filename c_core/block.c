@@ -1166,14 +1166,18 @@ static double streams_of(const block *b)
 
 static vram_size stream_size(const block *b) { return b->style.hyper ? vram_v4_stream_size(b) : b->style.altup ? ROWS_BY_2(b, VRAM_SYMBOL_COPIES, streams_of(b), VRAM_SYMBOL_HIDDEN, (double)b->pass->model->hidden) : b->stream; }
 
-/* x as large as the first stream: a linear layer, times one magnitude, over its own */
-static vram_cell as_large(const block *b, vram_cell x, int number)
+static vram_cell magnitude(const block *b, vram_cell x)
+{
+    return vram_op_rsqrt(b->t, vram_op_mean(b->t, vram_op_square(b->t, in_fp32(b, x)), b->rows));
+}
+
+/* x as large as the first stream: a linear layer, times that one's magnitude, over its own */
+static vram_cell as_large(const block *b, vram_cell x, vram_cell target, int number)
 {
     const char name[2] = {(char)('0' + number), '\0'};
     vram_tape *t = b->t;
     double h = (double)b->pass->model->hidden;
-    vram_cell y = linear(b, x, name, h, h, b->hidden, VRAM_WHAT_HIDDEN_STATES), own = vram_op_mean(t, vram_op_square(t, in_fp32(b, y)), b->rows);
-    vram_cell target = vram_op_constant(t, vram_tape_outside(t, b->rows, vram_width(t, own), VRAM_WHAT_NORM_STATISTICS), 0, VRAM_WHAT_NORM_STATISTICS);
+    vram_cell y = linear(b, x, name, h, h, b->hidden, VRAM_WHAT_HIDDEN_STATES), own = magnitude(b, y);
     return vram_op_mul_rows(t, vram_op_mul_rows(t, y, target, VRAM_WHAT_HIDDEN_STATES), own, VRAM_WHAT_HIDDEN_STATES);
 }
 
@@ -1248,7 +1252,8 @@ static vram_cell stream_embeddings(const block *b, vram_cell words)
     vram_tape *t = b->t;
     vram_cell list[VRAM_TAPE_INS] = {words};
     int n = (int)vram_min(streams_of(b), VRAM_TAPE_INS);
-    for (int i = 1; i < n; i++) list[i] = as_large(b, words, i - 1);
+    vram_cell target = magnitude(b, words);
+    for (int i = 1; i < n; i++) list[i] = as_large(b, words, target, i - 1);
     vram_cell y = vram_op_join_all(t, n, list, stream_size(b), VRAM_WHAT_HIDDEN_STATES);
     for (int i = 0; i < n; i++) name(b, list[i]);
     return y;
@@ -1259,7 +1264,8 @@ static vram_cell mean_stream(const block *b, vram_cell x)
     vram_tape *t = b->t;
     vram_cell list[VRAM_TAPE_INS] = {vram_op_slice(t, x, b->hidden, VRAM_WHAT_HIDDEN_STATES)};
     int n = (int)vram_min(streams_of(b), VRAM_TAPE_INS);
-    for (int i = 1; i < n; i++) list[i] = as_large(b, vram_op_slice(t, x, b->hidden, VRAM_WHAT_HIDDEN_STATES), i - 1);
+    vram_cell target = magnitude(b, list[0]);
+    for (int i = 1; i < n; i++) list[i] = as_large(b, vram_op_slice(t, x, b->hidden, VRAM_WHAT_HIDDEN_STATES), target, i - 1);
     vram_cell y = vram_op_sum(t, vram_op_join_all(t, n, list, stream_size(b), VRAM_WHAT_HIDDEN_STATES), b->hidden, VRAM_WHAT_HIDDEN_STATES);
     for (int i = 0; i < n; i++) vram_tape_hold(t, list[i]);
     return y;
