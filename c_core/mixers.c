@@ -30,14 +30,15 @@ static vram_cell wide_exp(const block *b, vram_cell x) { return b->t->autocast ?
 
 static vram_cell silu(const block *b, vram_cell x, vram_what what) { return vram_op_unary(b->t, x, true, false, 0, what); }
 
-/* causal_conv1d: a depthwise convolution over channels-first copies, one kernel less one column longer than the input; then its activation */
-static vram_cell convolved(const block *b, vram_cell x, double channels)
+/* causal_conv1d_fn: a depthwise convolution in the type of its weights over channels-first copies, one kernel less one column longer than the
+ * input; then its activation; in the type of the input again */
+static vram_cell convolved(const block *b, vram_cell x, double channels, bool active)
 {
     double kernel = (double)b->layer->state.conv_kernel;
     vram_size longer = SIZE_3(b, VRAM_SYMBOL_MICRO_BATCH, b->pass->batch, VRAM_SYMBOL_SEQUENCE, b->pass->tokens + kernel - 1, VRAM_SYMBOL_WIDTH, channels);
     vram_cell weight = vram_part_vector(b, channels * kernel), bias = b->layer->state.conv_bias ? vram_part_vector(b, channels) : VRAM_NO_CELL;
-    vram_cell y = vram_op_convolution(b->t, x, weight, bias, longer, MADE);
-    return vram_op_cast(b->t, vram_op_slice(b->t, y, vram_part_wide(b, VRAM_SYMBOL_WIDTH, channels), MADE), vram_width(b->t, x), MADE);
+    vram_cell y = vram_op_convolution(b->t, vram_op_cast(b->t, x, b->pass->plain_width, MADE), weight, bias, longer, MADE), part = vram_op_slice(b->t, y, vram_part_wide(b, VRAM_SYMBOL_WIDTH, channels), MADE);
+    return vram_op_cast(b->t, active ? silu(b, part, MADE) : part, vram_width(b->t, x), MADE);
 }
 
 /* An einsum: operands that do not lie as the product wants them are copied */
@@ -85,7 +86,7 @@ static vram_cell mamba2_scan(const block *b, vram_cell x, vram_cell dt, vram_cel
     vram_size pairs = heads_of(b, m.padded, m.heads, m.chunk), states = states_of(b, m.chunks, m.heads, m.width, m.state), more = states_of(b, m.chunks + 1, m.heads, m.width, m.state);
     vram_size between = SIZE_4(b, VRAM_SYMBOL_MICRO_BATCH, b->pass->batch, VRAM_SYMBOL_HEADS, m.heads, VRAM_SYMBOL_BLOCKS, m.chunks + 1, VRAM_SYMBOL_BLOCKS, m.chunks + 1);
     vram_cell bias = vram_part_vector(b, m.heads), D = vram_part_vector(b, m.heads), A_log = vram_part_vector(b, m.heads);
-    dt = vram_op_unary(t, vram_op_unary(t, vram_op_mul_weight(t, bias, dt, MADE), true, false, 0, MADE), true, false, 0, MADE);
+    dt = vram_op_unary(t, vram_op_unary(t, vram_op_add(t, dt, bias, MADE), true, false, 0, MADE), true, false, 0, MADE);
     vram_cell h = vram_op_cast(t, x, 4, MADE), b_all = repeated(b, B, &m), c_all = repeated(b, C, &m);
     vram_cell skip = vram_op_mul_weight(t, D, vram_op_copy(t, h, wide, MADE), MADE);
     vram_cell scaled = vram_op_mul_rows(t, h, vram_op_cast(t, dt, 4, MADE), MADE);
@@ -94,10 +95,11 @@ static vram_cell mamba2_scan(const block *b, vram_cell x, vram_cell dt, vram_cel
     vram_cell hidden = vram_op_copy(t, scaled, wide, MADE), decay = vram_op_copy(t, a, small, MADE), keys_in = vram_op_copy(t, b_all, keys, MADE), keys_out = vram_op_copy(t, c_all, keys, MADE);
     vram_part_hold(b, 4, unpadded);
     vram_cell sums = vram_op_unary(t, decay, false, false, 2, DECAYS), within = segments(b, decay, pairs);
-    vram_cell scores = product(b, keys_out, keys_in, true, true, pairs, SCORES), weighed = vram_op_mul(t, scores, within, SCORES);
+    bool several = b->pass->batch * m.chunks > 1; /* else the heads are what a product of many is over, wherever they lie */
+    vram_cell scores = product(b, keys_out, keys_in, several, several, pairs, SCORES), weighed = vram_op_mul(t, scores, within, SCORES);
     vram_cell diagonal = product(b, weighed, hidden, false, true, wide, MADE);
     vram_cell left = vram_op_unary(t, vram_op_unary(t, sums, false, false, 0, DECAYS), false, true, 0, DECAYS), decayed = vram_op_mul_rows(t, keys_in, left, MADE);
-    vram_cell each = product(b, hidden, decayed, true, true, states, STATES);
+    vram_cell each = product(b, hidden, decayed, true, several, states, STATES);
     vram_cell first = vram_op_constant(t, vram_tape_outside(t, states_of(b, 1, m.heads, m.width, m.state), 4, STATES), 4, STATES), joined = vram_op_join(t, first, each, more, STATES);
     vram_cell chunk_decay = segments(b, sums, between);
     vram_cell all = vram_op_matmul(t, chunk_decay, joined, more, STATES);
@@ -146,11 +148,12 @@ static vram_cell mamba2(const block *b, vram_cell x)
     vram_size inside[3] = {part[0], vram_part_wide(b, VRAM_SYMBOL_STATE, keys), vram_part_wide(b, VRAM_SYMBOL_STATE, keys)};
     vram_cell in = b->style.scaled_state ? vram_op_constant(t, x, 0, MADE) : x, of[3], xBC[3], final = VRAM_NO_CELL, y;
     vram_cell projected = vram_part_linear(b, in, or_else(n->state_in, "in_proj"), rows, h, vram_part_wide(b, VRAM_SYMBOL_WIDTH, rows), MADE);
-    if (b->style.scaled_state) projected = vram_op_constant(t, projected, b->pass->plain_width, MADE);
+    bool wide_buffers = b->pass->scenario->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2 && b->pass->scenario->training.precision != VRAM_PRECISION_BF16 && !b->pass->lora; /* fully_shard casts parameters, mup_vector stays as the model was made */
+    if (b->style.scaled_state) projected = vram_op_constant(t, projected, wide_buffers ? 4 : b->pass->plain_width, MADE);
     vram_op_split(t, projected, 3, part, of); /* gate; x, B, C; dt */
     if (b->pass->tokens <= 1) y = mamba2_update(b, of[0]);
     else {
-        vram_cell convolution = silu(b, convolved(b, of[1], channels), MADE);
+        vram_cell convolution = convolved(b, of[1], channels, true);
         vram_op_split(t, convolution, 3, inside, xBC);
         vram_tape_hold(t, in);
         y = mamba2_scan(b, xBC[0], of[2], xBC[1], xBC[2], &final);
@@ -346,7 +349,7 @@ static vram_cell gated_delta(const block *b, vram_cell x)
     if (b->pass->tokens <= 1) {
         y = delta_update(b, d.mixed);
     } else {
-        convolution = silu(b, convolved(b, d.mixed, channels), MADE);
+        convolution = convolved(b, d.mixed, channels, true);
         vram_part_hold(b, 5, d.held);
         vram_tape_hold(t, d.mixed);
         vram_op_split(t, convolution, 3, parts, qkv);
@@ -429,7 +432,7 @@ static vram_cell kimi_delta(const block *b, vram_cell x)
     if (b->pass->tokens <= 1) {
         y = delta_update(b, mixed);
     } else {
-        names[0] = silu(b, convolved(b, mixed, 3 * width), MADE);
+        names[0] = convolved(b, mixed, 3 * width, true);
         vram_tape_hold(t, mixed);
         vram_op_split(t, names[0], 3, parts, qkv);
         names[1] = forget_gate(b, x);
@@ -509,7 +512,7 @@ static vram_cell mamba1(const block *b, vram_cell x)
     if (b->pass->tokens <= 1) {
         y = mamba1_update(b, half[0]);
     } else {
-        convolution = silu(b, convolved(b, half[0], inner), MADE);
+        convolution = convolved(b, half[0], inner, true);
         vram_op_split(t, vram_part_linear(b, convolution, "x_proj", rank + 2 * numbers, inner, vram_part_wide(b, VRAM_SYMBOL_WIDTH, rank + 2 * numbers), MADE), 3, parts, of);
         for (int i = 0; i < 3; i++) of[i] = small_norm(b, of[i], i ? numbers : rank);
         step = vram_op_copy(t, vram_op_linear(t, of[0], vram_part_vector(b, inner * rank), VRAM_NO_CELL, part, MADE), part, MADE);
@@ -532,7 +535,7 @@ static vram_cell short_convolution(const block *b, vram_cell x)
     vram_size part = vram_part_wide(b, VRAM_SYMBOL_WIDTH, width), parts[3] = {part, part, part};
     vram_cell projected = simple(b, x, "in_proj", 3 * width), of[3];
     vram_op_split(t, projected, 3, parts, of);
-    vram_cell in = vram_op_mul(t, of[0], of[2], MADE), mixed = convolved(b, in, width);
+    vram_cell in = vram_op_mul(t, of[0], of[2], MADE), mixed = convolved(b, in, width, false);
     vram_tape_hold(t, in);
     vram_cell weighed = vram_op_mul(t, of[1], mixed, MADE), y = vram_op_copy(t, weighed, part, MADE);
     vram_cell out = vram_part_linear(b, y, "out_proj", (double)b->pass->model->hidden, width, b->hidden, MADE);
@@ -587,7 +590,7 @@ static vram_cell griffin(const block *b, vram_cell x)
     double inner = (double)b->layer->state.inner;
     vram_cell y = vram_op_unary(t, simple(b, x, "linear_y", inner), true, false, 0, MADE), in = simple(b, x, "linear_x", inner);
     vram_tape_mark(t); /* self.rg_lru.recurrent_states = None */
-    vram_cell scanned = b->pass->tokens <= 1 ? vram_op_constant(t, in, 0, MADE) : real_gated_lru(b, convolved(b, in, inner));
+    vram_cell scanned = b->pass->tokens <= 1 ? vram_op_constant(t, in, 0, MADE) : real_gated_lru(b, convolved(b, in, inner, false));
     vram_cell out = vram_part_linear(b, vram_op_mul(t, scanned, y, MADE), "linear_out", (double)b->pass->model->hidden, inner, b->hidden, MADE);
     const vram_cell names[] = {x, y, scanned};
     vram_part_hold(b, 3, names);

@@ -481,7 +481,8 @@ vram_cell vram_op_add(vram_tape *t, vram_cell a, vram_cell b, vram_what what)
     backward(t, op);
     for (int k = 0; k < 2; k++) {
         if (!wants(t, op, k)) continue;
-        if (vram_width(t, op->in[k]) == width) { pass(t, k); continue; }
+        bool spread = t->cell[op->in[k]].parameter && t->cell[op->in[k]].shape != t->cell[y].shape;
+        if (vram_width(t, op->in[k]) == width && !spread) { pass(t, k); continue; }
         vram_cell g = gradient_like(t, op->in[k], vram_width(t, op->in[k]));
         make(t, g);
         give(t, k, g);
