@@ -540,6 +540,7 @@ static vram_cell eager(const block *b, vram_cell q, vram_cell k, vram_cell v, vr
     if (b->style.wide_scores) vram_tape_hold(t, q);
     *weights = vram_op_dropout(t, cast, b->pass->attention_dropout, VRAM_WHAT_ATTENTION_PROBABILITIES);
     vram_cell y = vram_op_copy(t, vram_op_matmul(t, *weights, values, v_size, VRAM_WHAT_ATTENTION_OUTPUT), v_size, VRAM_WHAT_ATTENTION_OUTPUT);
+    if (b->style.wide_bias) vram_tape_hold(t, sum); /* under a name of its own to the end */
     vram_tape_hold(t, keys);
     vram_tape_hold(t, values);
     return y;
@@ -916,7 +917,8 @@ static vram_cell router(const block *b, vram_cell x)
     if (b->style.normed_router) x = vram_op_constant(t, vram_op_mul_weight(t, vector(b, (double)b->pass->model->hidden), rms_norm(b, x, b->rows, 0, false), VRAM_WHAT_NORM_OUTPUT), 0, VRAM_WHAT_NORM_OUTPUT);
     static const char *const wide_routers[] = {"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe", "glm4_moe_lite", "glm_moe_dsa", "dots1", "kimi_k2", "kimi_linear", "longcat_flash", "axk1", "bailing_hybrid",
                                           "exaone_moe", "hunyuan_v1_moe", "hy_v3", "mimo_v2_flash", "nemotron_h", "solar_open", NULL};
-    bool wide_router = vram_model_is(b->pass->model, wide_routers) && !(b->pass->four_bit && b->layer->ffn.router_linear); /* a router that is packed knows no fp32 */
+    bool told = b->pass->scenario->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2 && b->pass->plain_width == 2 && strcmp(b->pass->model->model_type, "hunyuan_v1_moe") == 0; /* reads the type of its weight, which fully_shard has cast */
+    bool wide_router = vram_model_is(b->pass->model, wide_routers) && !(b->pass->four_bit && b->layer->ffn.router_linear) && !told; /* a router that is packed knows no fp32 */
     vram_cell in = wide_router ? vram_op_cast(t, x, 4, VRAM_WHAT_ROUTER_WEIGHTS) : x;
     vram_cell logits = linear(b, in, name, (double)f->experts, (double)b->pass->model->hidden, wide(b, VRAM_SYMBOL_EXPERTS, (double)f->experts), VRAM_WHAT_ROUTER_WEIGHTS);
     if (b->style.clamped_experts) return vram_op_softmax(t, vram_op_gather(t, logits, wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_ROUTER_WEIGHTS);

@@ -41,12 +41,17 @@ static vram_cell convolved(const block *b, vram_cell x, double channels, bool ac
     return vram_op_cast(b->t, active ? silu(b, part, MADE) : part, vram_width(b->t, x), MADE);
 }
 
-/* An einsum: operands that do not lie as the product wants them are copied */
+/* An einsum: autocast comes first, then operands that do not lie as the product wants them are copied */
+static vram_cell operand(const block *b, vram_cell x, bool copy, vram_what what)
+{
+    vram_cell in = b->t->autocast ? vram_op_cast(b->t, x, 2, VRAM_WHAT_AUTOCAST_INPUT) : x;
+    return copy ? vram_op_copy(b->t, in, b->t->cell[x].shape, what) : in;
+}
+
 static vram_cell product(const block *b, vram_cell x, vram_cell y, bool copy_x, bool copy_y, vram_size out, vram_what what)
 {
-    vram_tape *t = b->t;
-    vram_cell left = copy_x ? vram_op_copy(t, x, t->cell[x].shape, what) : x, right = copy_y ? vram_op_copy(t, y, t->cell[y].shape, what) : y;
-    return vram_op_matmul(t, left, right, out, what);
+    vram_cell left = operand(b, x, copy_x, what), right = operand(b, y, copy_y, what);
+    return vram_op_matmul(b->t, left, right, out, what);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- Mamba-2 -- */
