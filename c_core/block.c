@@ -65,11 +65,11 @@ static const style STYLES[] = {
     {.type = "phi", .act = ACT_NEW_GELU, .turn = TURN_JOINED},
     {.type = "gptj", .wide_scores = true, .act = ACT_NEW_GELU, .turn = TURN_JOINED},
     {.type = "codegen", .wide_scores = true, .act = ACT_NEW_GELU, .turn = TURN_JOINED, .qkv = QKV_COPIED},
-    {.type = "gpt2", .narrow_softmax = true, .act = ACT_NEW_GELU, .qkv = QKV_SPLIT},
+    {.type = "gpt2", .named_attention = true, .narrow_softmax = true, .act = ACT_NEW_GELU, .qkv = QKV_SPLIT},
     {.type = "falcon", .narrow_softmax = true, .named_scores = true, .qkv = QKV_COPIED, .masked = true, .transposed_weights = true},
     {.type = "mpt", .no_sdpa = true, .returns_weights = true, .wide_bias = true},
     {.type = "bloom", .no_sdpa = true, .returns_weights = true, .named_scores = true},
-    {.type = "gpt_neo", .no_sdpa = true, .returns_weights = true, .act = ACT_NEW_GELU, .wide_scores = true},
+    {.type = "gpt_neo", .named_attention = true, .no_sdpa = true, .returns_weights = true, .act = ACT_NEW_GELU, .wide_scores = true},
     {.type = "openai-gpt", .no_sdpa = true, .act = ACT_NEW_GELU, .qkv = QKV_SPLIT, .narrow_softmax = true},
     {.type = "gpt_neox", .qkv = QKV_CHUNKED, .turn = TURN_JOINED, .two_norms = true},
     {.type = "zamba", .shared_block = true},
@@ -80,6 +80,7 @@ static const style STYLES[] = {
     {.type = "deepseek_v4", .no_sdpa = true, .norm = NORM_OLMO, .wide_rotary = true, .wide_halves = true, .turn = TURN_JOINED, .bounded = true, .hyper = true, .two_tables = true},
     {.type = "deepseek_v32", .indexed = true},
     {.type = "glm_moe_dsa", .indexed = true},
+    {.type = "gpt_bigcode", .named_attention = true},
     {.type = "opt", .positions_apart = true, .act = ACT_RELU, .scaled_query = true},
 };
 
@@ -1455,6 +1456,7 @@ static vram_cell serial_blocks(const block *b, vram_cell x, vram_cell *weights)
     if (after || b->layer->norms == 3) fed = norm(b, fed); /* A.X K1: one more behind the experts */
     vram_cell y = residual(b, middle, fed);
     vram_tape_hold(b->t, middle);
+    if (b->style.named_attention) vram_tape_hold(b->t, attended);
     return y;
 }
 

@@ -33,6 +33,7 @@ typedef struct {
     bool altup : 1;            /* several streams, of which a layer works on one (Gemma 3n) */
     bool layer_scalar : 1;     /* a number that a layer's output is multiplied by in place (Gemma 4) */
     bool sub_norms : 1;        /* before attention's and the MLP's last product (BitNet) */
+    bool named_attention : 1;  /* its output has a name to the layer's end */
     bool two_norms : 1;        /* parallel blocks with a norm each (GPT-NeoX) */
     bool unnamed_norm : 1;     /* an RMS norm in one expression: its parts have no names */
     bool norm_after_turn : 1;  /* of queries and keys */
