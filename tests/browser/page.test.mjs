@@ -756,7 +756,8 @@ for (const [place, url, allowed] of places) {
     const limit = await text(page, `${tile} .limit-value`)
     await page.click(tile)
     await rest(page)
-    assert.equal(await text(page, `${tile} .limit-left`).then(t => /^Now ([\d,]+)/.exec(t)[1]), limit)
+    assert.equal(await page.$eval('[data-path="training.sequence_length"] input', i => i.value), limit.replaceAll(',', ''))
+    assert.match(await text(page, `${tile} .limit-left`), /^Set now\. \d[\d.]* \wB stay free\.$/)
   })
 
   await on('a pasted config of a quantised model: the note that says so has the way to count it so', async page => {
