@@ -748,6 +748,19 @@ for (const [place, url, allowed] of places) {
     }
   })
 
+  await on('where an engine leaves some of the card alone, the sentence and the other cards say so, and what is free comes out', async page => {
+    const gb = text => Number(/([\d.,]+) GB/.exec(text)[1].replaceAll(',', ''))
+    for (const [i, preset] of presets.scenarios.entries()) {
+      const [fit] = shipped[i].fits
+      if (!['vllm', 'sglang'].includes(preset.scenario.engine) || fit.verdict === 'no') continue
+      await open(page, url, linkOf(preset.id, {}, '&lang=en&unit=GB'))
+      const [, may, free] = /vLLM may use ([\d.,]+ GB) beside the CUDA context: it fits,(?: with only)? ([\d.,]+ GB) free/.exec(await text(page, '#sentence'))
+      const context = shipped[i].entries.find(e => e.component === 'context').bytes / 1e9
+      assert.ok(Math.abs(gb(may) + context - shipped[i].peak.bytes / 1e9 - gb(free)) < 0.6, `${preset.id}: ${may}, ${free}`)
+      assert.match(await text(page, '.compare-note'), /vLLM uses only its share of each card/)
+    }
+  })
+
   await on('how far it goes: each limit beside what is set now and what is then left; a click sets it', async page => {
     await open(page, url, linkOf('qwen3-8b-fsdp', {}, '&lang=en&unit=GB'))
     const tile = '#limits [data-limit="training.sequence_length"]'

@@ -1,7 +1,8 @@
 // The sentence: how much, when, on which card, and what to do. One or two short clauses, made of words for ids.
 import { el, prose } from './dom.js';
 import { rich, ui, word } from './i18n.js';
-import { SEEN, cardOf, contextAtPeak, givenBack, need } from './reading.js';
+import { SEEN, cardOf, contextAtPeak, givenBack, isPooled, need } from './reading.js';
+import { valueWord } from './texts.js';
 import { bytes, bytesFull, count } from './units.js';
 
 
@@ -20,6 +21,8 @@ export function sentenceParts(report, presets, unit) {
   const { verdict, gpus_needed: needed } = card.fit;
   const cache = givenBack(report);
   const has = card.fit.usable_bytes + context;
+  const budget = card.fit.needed_bytes + card.fit.headroom_bytes; // an engine with a pool leaves some of the card alone
+  const room = isPooled(card.fit) ? 'pool' : context > 0 ? 'whole' : 'usable';
   const vars = {
     peak: bytes(report.peak.bytes, unit),
     phase: word('phase_at', report.peak.phase),
@@ -31,20 +34,22 @@ export function sentenceParts(report, presets, unit) {
     share: word('share', report.scenario.task),
     needed: count(needed),
     left: bytes(Math.max(0, card.fit.headroom_bytes), unit),
+    budget: bytes(budget, unit),
+    engine: valueWord('engine', report.scenario.engine),
     missing: bytes(Math.max(0, -card.fit.headroom_bytes), unit),
   };
-  return { id: `${gpus > 1 ? 'many' : 'one'}_${verdict}${verdict === 'no' ? whyNot(report, card.fit) : ''}`, whole: context > 0, vars };
+  return { id: `${gpus > 1 ? 'many' : 'one'}_${verdict}${verdict === 'no' ? whyNot(report, card.fit) : ''}`, room, vars };
 }
 
 export const sentenceText = (report, presets, unit) => {
-  const { id, whole, vars } = sentenceParts(report, presets, unit);
-  return word('sentence', id, { ...vars, room: word('room', whole ? 'whole' : 'usable', vars) });
+  const { id, room, vars } = sentenceParts(report, presets, unit);
+  return word('sentence', id, { ...vars, room: word('room', room, vars) });
 };
 
 export function fillSentence(node, report, presets, unit) {
-  const { id, whole, vars } = sentenceParts(report, presets, unit);
+  const { id, room: which, vars } = sentenceParts(report, presets, unit);
   const number = el('strong', { class: 'peak', title: bytesFull(report.peak.bytes), data: { bytes: report.peak.bytes, needed: report.fits[0].needed_bytes } }, vars.peak);
-  const room = word('room', whole ? 'whole' : 'usable', vars);
+  const room = word('room', which, vars);
   node.dataset.verdict = cardOf(report, presets).fit.verdict;
   node.replaceChildren(...rich('sentence', id, { ...vars, room, peak: number }).flatMap((part) => (typeof part === 'string' ? prose(part) : [part])));
 }

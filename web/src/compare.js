@@ -1,7 +1,8 @@
 // The same need on other cards: every card's memory as an outline to one scale, the need as a fill and one line through all.
 import { el, keyed, setAttr, setProse, setText, show } from './dom.js';
 import { sentences, ui, word } from './i18n.js';
-import { contextAtPeak, givenBack, need, segmentsOf } from './reading.js';
+import { contextAtPeak, givenBack, isPooled, need, segmentsOf } from './reading.js';
+import { valueWord } from './texts.js';
 import { bytes, bytesFull, count } from './units.js';
 
 const ROOM = 2; // the scale shows up to so many times the need
@@ -98,7 +99,7 @@ export function makeCompare(root, { fitOn, onMore }) {
 // What the bars are, where that is not the whole peak.
 function noteOf(report, needed, unit) {
   const back = givenBack(report);
-  const why = sentences(contextAtPeak(report) > 0 && ui('compare_context'), back > 0 && ui('compare_cache', { n: bytes(back, unit) }));
+  const why = sentences(contextAtPeak(report) > 0 && ui('compare_context'), back > 0 && ui('compare_cache', { n: bytes(back, unit) }), isPooled(report.fits[0]) && ui('compare_pool', { engine: valueWord('engine', report.scenario.engine) }));
   return why && sentences(ui('compare_note', { n: bytes(needed, unit) }), why);
 }
 

@@ -66,6 +66,9 @@ export function demandOf(report) {
   return { phase, entries: at(phase), bytes: needed, room: needed + headroom };
 }
 
+// Of an engine with a pool: what it may use is less than what the card has.
+export const isPooled = (fit) => fit.needed_bytes + fit.headroom_bytes < fit.usable_bytes;
+
 export const contextAtPeak = (report) => report.peak.bytes - need(report);
 
 // What fills the card: everything alive at the peak but the context, which the card has already given away.
