@@ -66,7 +66,7 @@ static const style STYLES[] = {
     {.type = "gptj", .wide_scores = true, .act = ACT_NEW_GELU, .turn = TURN_JOINED},
     {.type = "codegen", .wide_scores = true, .act = ACT_NEW_GELU, .turn = TURN_JOINED, .qkv = QKV_COPIED},
     {.type = "gpt2", .named_attention = true, .narrow_softmax = true, .act = ACT_NEW_GELU, .qkv = QKV_SPLIT},
-    {.type = "falcon", .narrow_softmax = true, .named_scores = true, .qkv = QKV_COPIED, .masked = true, .transposed_weights = true},
+    {.type = "falcon", .returns_weights = true, .narrow_softmax = true, .named_scores = true, .qkv = QKV_COPIED, .masked = true, .transposed_weights = true},
     {.type = "mpt", .no_sdpa = true, .returns_weights = true, .wide_bias = true},
     {.type = "bloom", .no_sdpa = true, .returns_weights = true, .named_scores = true},
     {.type = "gpt_neo", .named_attention = true, .no_sdpa = true, .returns_weights = true, .act = ACT_NEW_GELU, .wide_scores = true},
@@ -931,7 +931,8 @@ static vram_cell router(const block *b, vram_cell x)
     static const char *const narrow[] = {"qwen2_moe", "qwen3_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", "olmoe", "flex_olmo", "jamba", "ernie4_5_moe", "gpt_oss", "cohere2_moe", "lfm2_moe", "granitemoe", "granitemoehybrid", "granitemoeshared", "hunyuan_v1_moe", NULL}; /* weights.to(the stream's type) */
     vram_cell share = vram_op_constant(t, top, 0, VRAM_WHAT_ROUTER_WEIGHTS);
     if (b->style.normed_router) share = vram_op_constant(t, share, 0, VRAM_WHAT_ROUTER_WEIGHTS);
-    return vram_model_is(b->pass->model, narrow) ? vram_op_cast(t, share, wide_router ? vram_width(t, logits) : vram_width(t, x), VRAM_WHAT_ROUTER_WEIGHTS) : share;
+    bool summed = t->autocast && strcmp(b->pass->model->model_type, "lfm2_moe") == 0; /* divided by a sum, which autocast makes in fp32 */
+    return vram_model_is(b->pass->model, narrow) && !summed ? vram_op_cast(t, share, wide_router ? vram_width(t, logits) : vram_width(t, x), VRAM_WHAT_ROUTER_WEIGHTS) : share;
 }
 
 /* Expert parallelism: each rank has its own. Tokens travel to them, from all ranks as many as stay at home when experts are equally liked. */
@@ -1443,7 +1444,7 @@ static vram_cell serial_blocks(const block *b, vram_cell x, vram_cell *weights)
     if (b->style.normed_residual) return normed_residual_blocks(b, x, weights);
     bool after = b->layer->post_norms, before = !after || b->layer->norms >= 4, mixes = b->layer->attention.type != VRAM_MIXER_NONE || vram_mixer_known(&b->layer->state), feeds = b->layer->ffn.type != VRAM_FFN_NONE;
     if (mixes && !feeds) return residual(b, x, mixed(b, norm(b, vram_op_cast(b->t, x, b->pass->plain_width, VRAM_WHAT_HIDDEN_STATES)), weights));
-    if (!mixes && b->layer->norms == 1) return residual(b, x, fed_forward(b, norm(b, x)));
+    if (!mixes && b->layer->norms == 1) return residual(b, x, fed_forward(b, norm(b, vram_op_cast(b->t, x, b->pass->plain_width, VRAM_WHAT_HIDDEN_STATES))));
     vram_cell attended = mixed(b, before ? norm(b, x) : x, weights);
     if (after) attended = norm(b, attended);
     vram_cell middle = residual(b, x, attended);
