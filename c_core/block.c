@@ -523,7 +523,7 @@ static vram_cell eager(const block *b, vram_cell q, vram_cell k, vram_cell v, vr
     bool copies = b->pass->batch > 1; /* a product of many sequences wants one view for all of them */
     vram_cell keys = !grouped ? k : copies ? vram_op_repeat(t, k, q_size, VRAM_WHAT_REPEATED_KEYS) : repeat_heads(b, k, q_size, VRAM_WHAT_REPEATED_KEYS);
     vram_cell values = !grouped ? v : copies ? vram_op_repeat(t, v, v_size, VRAM_WHAT_REPEATED_VALUES) : repeat_heads(b, v, v_size, VRAM_WHAT_REPEATED_VALUES);
-    int narrow = vram_width(t, q);
+    int narrow = b->style.masked && t->autocast ? 4 : vram_width(t, q); /* Falcon's are of the type of the layer's input, which LayerNorm makes fp32 */
     if (b->style.wide_scores) {
         q = vram_op_cast(t, q, 4, VRAM_WHAT_QUERY);
         keys = vram_op_cast(t, keys, 4, VRAM_WHAT_KEY);
