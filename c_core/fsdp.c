@@ -55,10 +55,13 @@ static void buffer(const vram_sharding *g, const vram_sharding_unit *u, list *l)
 
 static bool in_host_memory(const vram_sharding *g) { return g->s->parallel.offload == VRAM_OFFLOAD_OPTIMIZER_WEIGHTS; }
 
+/* Micro-batches after the first add to shards that are all there (_fsdp_param_group.py, foreach_reduce; _runtime_utils.py, _accumulate_sharded_grad) */
+static bool accumulates(const vram_sharding *g) { return g->s->training.gradient_accumulation > 1; }
+
 /* Shards of the gradients of the layers from .. to the last */
 static void reduced(const vram_sharding *g, int64_t from, list *l)
 {
-    if (in_host_memory(g)) return;
+    if (in_host_memory(g) || accumulates(g)) return;
     by_kind(g, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, from, g->layers, shard_of, g->gradient_width, l);
 }
 
@@ -80,22 +83,22 @@ static void at_rest(const vram_sharding *g, list *l)
 }
 
 /* Of a model that is not at work: the root, which is one for all, is gathered until the last backward is over. */
-static void idle(const vram_sharding *g, vram_moment moment, bool keeps, bool grows, list *l)
+static void idle(const vram_sharding *g, vram_moment moment, bool keeps, list *l)
 {
     gathered_root(g, l);
     if (moment == VRAM_MOMENT_WAIT && keeps) gathered(g, 0, g->layers, l);
-    if (moment == VRAM_MOMENT_DONE && grows) reduced(g, 0, l);
+    if (moment == VRAM_MOMENT_DONE) reduced(g, 0, l);
 }
 
 static void fsdp2_backward(const vram_sharding *g, int place, bool over, list *l)
 {
-    bool keeps = g->s->parallel.zero < 3, accumulated = g->s->training.gradient_accumulation > 1;
+    bool keeps = g->s->parallel.zero < 3;
     if (place == VRAM_PLACE_EMBEDDING) {
         bool joined = over && !g->m->tied; /* the two of a tied embedding are less when they are joined */
         if (!joined) gathered_root(g, l);
         scatter(g, joined ? &g->root : vram_sharding_layer(g, 0), l);
         if (over) vram_sharding_tied(g, VRAM_MOMENT_REDUCE, place, l);
-        if (!accumulated) reduced(g, 0, l);
+        reduced(g, 0, l);
         return;
     }
     gathered_root(g, l);
@@ -111,7 +114,7 @@ static void fsdp2_backward(const vram_sharding *g, int place, bool over, list *l
     }
     if (over) scatter(g, vram_sharding_layer(g, place), l);
     else if (place + 1 < g->layers) scatter(g, vram_sharding_layer(g, place + 1), l);
-    if (!accumulated) reduced(g, place + 1, l);
+    reduced(g, place + 1, l);
 }
 
 /* The caller's, beside the loss (training.c lets them go in the step) */
@@ -123,13 +126,13 @@ static void logits_held(const vram_sharding *g, list *l)
 }
 
 /* The root's gradients have been copied in and let go, and their shards come out: of few ranks, in fp32, these are more (foreach_reduce). */
-static void root_reduced(const vram_sharding *g, bool accumulated, list *l)
+static void root_reduced(const vram_sharding *g, list *l)
 {
     if (g->root.trained <= 0) return;
     logits_held(g, l);
     scatter(g, &g->root, l);
     vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_OWN_GRADIENTS, 1, g->root.trained_shard, g->gradient_width);
-    if (!accumulated) reduced(g, 0, l);
+    reduced(g, 0, l);
 }
 
 /* Whole gradients of the layers from .. to the last, as they are summed up over micro-batches (_fsdp_param.py, accumulate_unsharded_grad_if_needed) */
@@ -143,7 +146,7 @@ static bool pipelined(const vram_sharding *g) { return g->s->parallel.pipeline >
 static void stage_items(const vram_sharding *g, vram_moment moment, int place, list *l)
 {
     bool backward = moment == VRAM_MOMENT_BACKWARD || moment == VRAM_MOMENT_REDUCE;
-    bool all = g->s->training.gradient_accumulation > 1 || moment == VRAM_MOMENT_EPILOGUE || moment == VRAM_MOMENT_DONE;
+    bool all = accumulates(g) || moment == VRAM_MOMENT_EPILOGUE || moment == VRAM_MOMENT_DONE;
     gathered_root(g, l);
     gathered(g, 0, g->layers, l);
     if (all) vram_sharding_add(l, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_UNREDUCED, 1, g->root.gradients, g->gradient_width);
@@ -153,11 +156,11 @@ static void stage_items(const vram_sharding *g, vram_moment moment, int place, l
 
 void vram_fsdp2_items(const vram_sharding *g, vram_moment moment, int place, list *l)
 {
-    bool keeps = g->s->parallel.zero < 3, accumulated = g->s->training.gradient_accumulation > 1;
+    bool keeps = g->s->parallel.zero < 3;
     if (moment == VRAM_MOMENT_REST) at_rest(g, l);
     if (moment == VRAM_MOMENT_REST || moment == VRAM_MOMENT_LOAD) return;
     if (pipelined(g) && moment != VRAM_MOMENT_STEP) { stage_items(g, moment, place, l); return; }
-    if (accumulated || moment == VRAM_MOMENT_STEP) all_gradients(g, l);
+    if (accumulates(g) || moment == VRAM_MOMENT_STEP) all_gradients(g, l);
     switch (moment) {
     case VRAM_MOMENT_FORWARD:
     case VRAM_MOMENT_LOSS:
@@ -182,9 +185,9 @@ void vram_fsdp2_items(const vram_sharding *g, vram_moment moment, int place, lis
     case VRAM_MOMENT_REDUCE:
         if (place != VRAM_PLACE_HEAD) fsdp2_backward(g, place, true, l);
         break;
-    case VRAM_MOMENT_EPILOGUE: root_reduced(g, accumulated, l); break;
+    case VRAM_MOMENT_EPILOGUE: root_reduced(g, l); break;
     case VRAM_MOMENT_WAIT:
-    case VRAM_MOMENT_DONE: idle(g, moment, keeps, !accumulated, l); break;
+    case VRAM_MOMENT_DONE: idle(g, moment, keeps, l); break;
     default: break;
     }
 }
@@ -233,10 +236,9 @@ static void fsdp1_backward(const vram_sharding *g, int place, bool over, list *l
 void vram_fsdp1_items(const vram_sharding *g, vram_moment moment, int place, list *l)
 {
     bool keeps = g->s->parallel.zero < 3 && !alone(g);
+    if (moment == VRAM_MOMENT_LOAD || moment == VRAM_MOMENT_STEP || (accumulates(g) && moment != VRAM_MOMENT_REST)) all_gradients(g, l);
     switch (moment) {
     case VRAM_MOMENT_REST: at_rest(g, l); break;
-    case VRAM_MOMENT_LOAD:
-    case VRAM_MOMENT_STEP: all_gradients(g, l); break;
     case VRAM_MOMENT_FORWARD:
     case VRAM_MOMENT_LOSS:
     case VRAM_MOMENT_START:
@@ -249,7 +251,7 @@ void vram_fsdp1_items(const vram_sharding *g, vram_moment moment, int place, lis
         if (place != VRAM_PLACE_HEAD) fsdp1_backward(g, place, true, l);
         break;
     case VRAM_MOMENT_WAIT:
-    case VRAM_MOMENT_DONE: idle(g, moment, keeps, true, l); break;
+    case VRAM_MOMENT_DONE: idle(g, moment, keeps, l); break;
     default: break;
     }
 }

@@ -23,6 +23,11 @@ static const struct { const char *path, *where; } unread[] = {
     {"training.gradients", "parallel.offload!=none;parallel.engine=plain|megatron"},
     {"training.gradients", "task=training;parallel.offload!=none;parallel.engine=fsdp1|fsdp2;~shares=false"},
     {"training.gradient_accumulation", "task=training;~megatron=true;parallel.pipeline=1"}, /* its buffer of gradients stands anyway */
+    {"training.gradient_accumulation", "task=training;parallel.engine=deepspeed;parallel.zero=3"}, /* so do its shards */
+    {"training.autocast", "~megatron=true"}, /* its layers are 16 bit or not (megatron/core/transformer/module.py, Float16Module) */
+    {"training.attention", "~attends=false;~megatron=false"},
+    {"training.dropout", "~attends=false;~megatron=false"},
+    {"transformers.attention", "~attends=false"},
     {"training.packing", "training.packing=wrapped"}, /* rows like others */
     {"training.optimizer_states", "parallel.offload!=none"},
     {"training.optimizer_states", "training.optimizer!=adamw|sgd-momentum|muon|galore"},
@@ -30,6 +35,7 @@ static const struct { const char *path, *where; } unread[] = {
     {"training.clip", "parallel.engine!=plain"},
     {"training.clip", "task=rl"},
     {"training.kernels", "~megatron=true"},
+    {"training.kernels", "~fusable=false;training.loss!=inplace|chunked"}, /* nothing of its layers has a fused kernel */
     {"parallel.zero", "parallel.engine=ddp"},
     {"parallel.zero", "~shares=false;parallel.engine!=deepspeed|fsdp2"},
     {"parallel.zero", "task=training;parallel.engine=plain;parallel.offload=optimizer+weights"},
@@ -68,11 +74,19 @@ static bool is_latent(const vram_layer *l) { return l->attention.type == VRAM_MI
 static bool is_recurrent(const vram_layer *l) { return l->state.type != VRAM_STATE_NONE; }
 static bool has_experts(const vram_layer *l) { return l->ffn.experts > 0; }
 
+static bool gated(const vram_layer *l) { return l->ffn.type == VRAM_FFN_GATED; }
+
 static bool windows(const vram_scenario *s) { return any_layer(s, looks_back); }
 static bool latent(const vram_scenario *s) { return any_layer(s, is_latent); }
 static bool recurrent(const vram_scenario *s) { return any_layer(s, is_recurrent); }
 static bool experts(const vram_scenario *s) { return any_layer(s, has_experts); }
 static bool predicts(const vram_scenario *s) { return s->model.mtp_layers > 0; }
+static bool attends(const vram_scenario *s) { return vram_most_heads(&s->model) > 0; }
+/* Norms, gates, and Falcon's way to turn queries and keys */
+static bool fusable(const vram_scenario *s)
+{
+    return s->model.norm == VRAM_NORM_RMS || s->model.norm == VRAM_NORM_RMS_BARE || any_layer(s, gated) || strcmp(s->model.model_type, "falcon") == 0;
+}
 static bool megatron(const vram_scenario *s) { return vram_is_megatron(s, &s->model); }
 /* RL's models that only look, or an engine's copy of the actor: with weights of their own */
 static bool waiting(const vram_scenario *s)
@@ -86,6 +100,7 @@ static bool shares(const vram_scenario *s) { return vram_data_ranks(s) > 1; }
 
 static const struct { const char *name; bool (*holds)(const vram_scenario *); } facts[] = {
     {"~windows", windows}, {"~latent", latent}, {"~recurrent", recurrent}, {"~experts", experts}, {"~predicts", predicts}, {"~megatron", megatron}, {"~shares", shares}, {"~waiting", waiting},
+    {"~attends", attends}, {"~fusable", fusable},
 };
 
 /* -------------------------------------------------------------------------------------------------------- conditions -- */
