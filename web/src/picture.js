@@ -5,7 +5,7 @@ import { MOST_FLEET, fleetFill, fleetText, keptLineText, labelsOf, layOf, rulerO
 import { ui, word } from './i18n.js';
 import { modelName } from './model-field.js';
 import { colourOf } from './palette.js';
-import { CONTEXT, SEEN, alive, groups, isHatched, keyOf } from './reading.js';
+import { CONTEXT, SEEN, alive, groups, isHatched, keyOf, lookOf } from './reading.js';
 import { valueWord } from './texts.js';
 import { bytes, percent } from './units.js';
 
@@ -62,7 +62,7 @@ function fillOf(piece, hatches) {
   const kind = piece.back ? 'b' : isHatched(piece) ? 'a' : piece.over ? 'o' : '';
   if (!kind) return colour;
   const id = `h-${kind}-${piece.component}`;
-  hatches.set(id, hatch(id, colour, { a: { step: 5, line: 2, turn: 45 }, b: { step: 6, line: 1, turn: 0 }, o: { step: 8, line: 5, turn: -45 } }[kind]));
+  hatches.set(id, hatch(id, colour, { a: { step: 5, line: 2, turn: 45 }, b: { step: 4, line: 1, turn: 0 }, o: { step: 8, line: 5, turn: -45 } }[kind]));
   return `url(#${id})`;
 }
 
@@ -79,7 +79,7 @@ function barOf(lay, end, top, height, hatches, kept) {
       return [
         tag('rect', { class: 'piece', 'data-key': p.key, 'data-bytes': p.part, x, y: top + inset, width: w, height: height - 2 * inset, fill: fillOf(p, hatches), opacity: kept ? 0.7 : null },
           tag('title', {}, safe(`${segmentName(p)} ${bytes(p.bytes, lay.unit)}`))),
-        p.kind === 'modelled' && tag('rect', { x, y: top + inset, width: w, height: 3, fill: darker(colourOf(p.component)) }),
+        lookOf(p) === 'modelled' && tag('rect', { x, y: top + inset, width: w, height: 3, fill: darker(colourOf(p.component)) }),
         w > 2 && tag('rect', { x: x + w - 0.5, y: top + inset, width: 1, height: height - 2 * inset, fill: LIGHT.sheet }), // a hairline between neighbours
       ];
     }),
@@ -119,7 +119,7 @@ function legendOf({ report, unit, lists }, top, hatches, more = []) {
   const wide = WIDE / COLUMNS;
   const swatch = (x, y, g, colour = colourOf(g.component)) => [
     tag('rect', { x, y, width: 12, height: 12, fill: g.component ? fillOf({ ...g, over: false }, hatches) : g.kind === 'allowance' ? 'url(#h-taken)' : colour, stroke: isHatched(g) ? colour : null }),
-    g.kind === 'modelled' && tag('rect', { x, y, width: 12, height: 3, fill: darker(colour) }),
+    lookOf(g) === 'modelled' && tag('rect', { x, y, width: 12, height: 3, fill: darker(colour) }),
   ];
   const parts = all.map((g, i) => {
     const x = MARGIN + Math.floor(i / rows) * wide;
