@@ -70,7 +70,7 @@ static void play(vram_player *y, int from, int to)
             y->at[e] = NONE;
         } else if (e >= 0) {
             if (i + 1 < to && y->event[i + 1] == ~e && y->bytes[e] > VRAM_SMALL && vram_segments_pass(y->p, y->bytes[e])) i++;
-            else y->at[e] = vram_player_take(y, y->bytes[e], 0);
+            else y->at[e] = vram_player_take(y, y->bytes[e], e == y->joined ? VRAM_PLAYER_STREAM_GATHER : 0);
         } else {
             give(y, y->at[~e], y->bytes[~e]);
             y->at[~e] = NONE;
@@ -212,7 +212,9 @@ static void backward_embedding(vram_player *y)
 {
     begin(y, embedding_of(y));
     pop_kept(y, y->steps->layers);
+    if (y->flat && embedding_of(y)->awaited >= 0) y->joined = embedding_of(y)->tensors - 1;
     backward(y, embedding_of(y));
+    y->joined = NONE;
     give(y, y->carried, y->carried_bytes);
     if (y->tied != NONE) vram_player_keep_gradient(y, y->tied, y->tied_bytes);
     y->tied = y->carried = NONE;
@@ -230,7 +232,7 @@ static void give_late(vram_player *y)
 
 static void micro_batch(vram_player *y)
 {
-    int layers = y->steps->layers, shards = y->gradients;
+    int layers = y->steps->layers;
     y->kepts = 0;
     vram_player_take_ids(y);
     if (y->passes++ == 1) vram_player_buckets(y);
@@ -241,7 +243,7 @@ static void micro_batch(vram_player *y)
     backward_layers(y);
     vram_player_give_masks(y);
     backward_embedding(y);
-    vram_player_reduce_root(y, shards);
+    vram_player_reduce_root(y);
     give_late(y);
     vram_player_give_ids(y);
 }
@@ -276,13 +278,13 @@ static bool replicated(const vram_scenario *s)
     return s->parallel.bucket_view != 1 || s->training.gradient_accumulation == 1;
 }
 
-/* One GPU, DDP or FSDP 2 over several; of mixed precision only FSDP's, whose shards are the master copy. */
+/* One GPU, DDP or FSDP over several; of mixed precision only FSDP's, whose shards are the master copy. Of FSDP 1 not LoRA's, which wraps adapters apart. */
 static bool playable(const vram_scenario *s)
 {
     bool full = s->training.method == VRAM_METHOD_FULL, plain = s->parallel.engine == VRAM_PARALLEL_ENGINE_PLAIN && vram_gpus_of_degrees(s) <= 1;
-    bool shards = s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2 && s->parallel.data > 1 && vram_gpus_of_degrees(s) <= (double)s->parallel.data && s->training.gradient_accumulation == 1;
+    bool flat = s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP1, shards = (flat || s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2) && s->parallel.data > 1 && vram_gpus_of_degrees(s) <= (double)s->parallel.data && s->training.gradient_accumulation == 1;
     if (s->task != VRAM_TASK_TRAINING || s->model.params_override > 0 || !known_optimizer(s)) return false;
-    if (shards) return full || vram_format_get(s->weights)->scheme == VRAM_SCHEME_NONE;
+    if (shards) return full || (!flat && vram_format_get(s->weights)->scheme == VRAM_SCHEME_NONE);
     return (plain || replicated(s)) && !(full && s->training.precision == VRAM_PRECISION_MIXED);
 }
 
@@ -303,12 +305,14 @@ bool vram_play(const vram_scenario *s, const vram_report *report, const vram_ste
     vram_sharding sharding;
     if (!playable(s) || !recorded(steps)) return false;
     memset(&y, 0, offsetof(vram_player, at));
-    y.sharding = s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2 && vram_sharding_of(s, &s->model, &sharding) ? &sharding : NULL;
+    y.sharding = vram_is_fsdp(s) && vram_sharding_of(s, &s->model, &sharding) ? &sharding : NULL;
+    y.flat = s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP1;
     y.s = s;
     y.report = report;
     y.steps = steps;
     y.event = steps->record.event;
     y.p = segments;
+    y.joined = NONE;
     y.carried = y.tied = y.buffer = y.scatter = y.late = y.buckets = NONE;
     vram_segments_clear(segments, limit);
     vram_player_units(&y);

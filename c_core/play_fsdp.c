@@ -1,8 +1,10 @@
-/* play_fsdp.c -- FSDP 2 in the play: each collective's tensors in the stream that makes them.
+/* play_fsdp.c -- FSDP in the play: each collective's tensors in the stream that makes them.
  *
- * A unit's shards go through one buffer of a stream of their own; each parameter is copied out of it to the step's stream. The input of a reduce-scatter is of
+ * FSDP 2: a unit's shards go through one buffer of a stream of their own; each parameter is copied out of it to the step's stream. The input of a reduce-scatter is of
  * the step's stream and stays until the next, its output, the shards of the gradients, of a third stream.
- * Source: torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, _fsdp_collectives.py */
+ * FSDP 1: a unit is gathered into one tensor, in the stream of gathering; its gradients are joined into one in the same, where their views were made, which is
+ * filled up, reduced and cast in a third. Before the first forward every unit's tensors are made once, and let go, in the step's stream. The shards' gradients stand to the next forward.
+ * Source: torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, _fsdp_collectives.py; _flat_param.py (init_flat_param_attributes), _runtime_utils.py */
 #include "player.h"
 
 #include <stddef.h>
@@ -37,6 +39,81 @@ void vram_player_units(vram_player *y)
     y->gathered_from[ROOT + 1] = y->gathereds;
 }
 
+static void reshard(vram_player *y, int place)
+{
+    for (short next; y->gathered[place] != NONE; y->gathered[place] = next) {
+        next = y->p->block[y->gathered[place]].next;
+        vram_player_give(y, y->gathered[place], 0);
+    }
+    vram_segments_small(y->p, -y->small_gathered[place]);
+    y->small_gathered[place] = 0;
+}
+
+/* ----------------------------------------------------------------------------------------------------------------- FSDP 1 -- */
+
+static double whole(const vram_player *y, int place) { return vram_player_up(unit_of(y, place)->shard * y->sharding->ranks * y->sharding->width); }
+static bool casts(const vram_player *y) { return y->sharding->shard_width != y->sharding->width; }
+
+static void come_and_go(vram_player *y, double bytes) { vram_player_give(y, vram_player_take(y, bytes, 0), bytes); }
+
+static void prepare(vram_player *y, int place)
+{
+    const vram_sharding *g = y->sharding;
+    double shard = unit_of(y, place)->shard;
+    if (casts(y)) come_and_go(y, vram_player_up(shard * g->width));
+    come_and_go(y, whole(y, place));
+    if (casts(y)) come_and_go(y, vram_player_up(shard * g->ranks * g->shard_width));
+}
+
+static void unshard(vram_player *y, int place)
+{
+    double shard = casts(y) ? vram_player_up(unit_of(y, place)->shard * y->sharding->width) : 0;
+    if (y->gathered[place] != NONE || y->small_gathered[place] > 0) return;
+    short cast = shard > 0 ? vram_player_take(y, shard, VRAM_PLAYER_STREAM_CAST) : (short)NONE;
+    short block = vram_player_take(y, whole(y, place), VRAM_PLAYER_STREAM_GATHER);
+    vram_player_give(y, cast, shard);
+    if (block == VRAM_BLOCK_SMALL) y->small_gathered[place] = whole(y, place);
+    if (block < 0) return;
+    y->p->block[block].next = NONE;
+    y->gathered[place] = block;
+}
+
+static void reduce_flat(vram_player *y, int place, int from, double small)
+{
+    const vram_sharding *g = y->sharding;
+    const vram_sharding_unit *u = unit_of(y, place);
+    double joined = vram_player_up(u->trained * g->width), shard = vram_player_up(u->trained_shard * g->width), cast = vram_player_up(u->trained_shard * g->gradient_width);
+    short flat = vram_player_take(y, joined, VRAM_PLAYER_STREAM_GATHER);
+    vram_player_give_gradients(y, from, small);
+    reshard(y, place);
+    short filled = u->trained < u->trained_shard * g->ranks ? vram_player_take(y, whole(y, place), VRAM_PLAYER_STREAM_SCATTER) : (short)NONE;
+    short out = vram_player_take(y, shard, VRAM_PLAYER_STREAM_SCATTER);
+    if (cast != shard) {
+        short low = out;
+        out = vram_player_take(y, cast, VRAM_PLAYER_STREAM_SCATTER);
+        vram_player_give(y, low, shard);
+    }
+    vram_player_give(y, filled, whole(y, place));
+    vram_player_give(y, flat, joined);
+    vram_player_keep_gradient(y, out, cast);
+}
+
+static void before_forward_flat(vram_player *y, int place)
+{
+    if (place == root(y)) vram_player_give_gradients(y, 0, 0);
+    if (place == root(y) && y->passes == 1)
+        for (int i = 0; i <= root(y); i++) prepare(y, i > 0 ? i - 1 : place);
+    unshard(y, place);
+}
+
+static void before_backward_flat(vram_player *y, int place, int next)
+{
+    unshard(y, place);
+    if (next >= 0 && y->s->parallel.prefetch != 0) unshard(y, next);
+}
+
+/* ----------------------------------------------------------------------------------------------------------------- FSDP 2 -- */
+
 /* The shards are cast to the type of the pass in a tensor of their own, then laid into the buffer. */
 static void fill_buffer(vram_player *y, int place)
 {
@@ -68,19 +145,10 @@ static void gather(vram_player *y, int place)
     }
 }
 
-static void reshard(vram_player *y, int place)
-{
-    for (short next; y->gathered[place] != NONE; y->gathered[place] = next) {
-        next = y->p->block[y->gathered[place]].next;
-        vram_player_give(y, y->gathered[place], 0);
-    }
-    vram_segments_small(y->p, -y->small_gathered[place]);
-    y->small_gathered[place] = 0;
-}
-
 void vram_player_before_forward(vram_player *y, int place)
 {
     if (y->sharding == NULL) return;
+    if (y->flat) { before_forward_flat(y, place); return; }
     fill_buffer(y, place);
     gather(y, place);
 }
@@ -89,13 +157,14 @@ void vram_player_after_forward(vram_player *y, int place)
 {
     if (y->sharding == NULL) return;
     if (place == root(y)) drop_buffer(y);
-    if (!keeps(y)) reshard(y, place);
+    if (!keeps(y) && !(y->flat && place == root(y))) reshard(y, place);
 }
 
 /* The next one's buffer is on its way as soon as this one's has been copied out. */
 void vram_player_before_backward(vram_player *y, int place, int next)
 {
     if (y->sharding == NULL || keeps(y)) return;
+    if (y->flat) { before_backward_flat(y, place, next); return; }
     if (y->buffer == NONE) fill_buffer(y, place);
     gather(y, place);
     drop_buffer(y);
@@ -105,6 +174,7 @@ void vram_player_before_backward(vram_player *y, int place, int next)
 void vram_player_reduce(vram_player *y, int place, int from, double small)
 {
     if (y->sharding == NULL) return;
+    if (y->flat) { reduce_flat(y, place, from, small); return; }
     const vram_sharding_unit *u = unit_of(y, place);
     double output = vram_player_up(u->trained_shard * y->sharding->gradient_width);
     reshard(y, place);
@@ -116,11 +186,11 @@ void vram_player_reduce(vram_player *y, int place, int from, double small)
 }
 
 /* The root's gradients are those that are no shards: the head's came first, the embedding's last. */
-void vram_player_reduce_root(vram_player *y, int from)
+void vram_player_reduce_root(vram_player *y)
 {
-    int shards = from;
+    int shards = 0;
     if (y->sharding == NULL) return;
-    for (int i = from; i < y->gradients; i++) {
+    for (int i = 0; i < y->gradients; i++) {
         short block = y->gradient[i];
         if (y->p->block[block].stream != VRAM_PLAYER_STREAM_SCATTER) continue;
         y->gradient[i] = y->gradient[shards];

@@ -19,7 +19,7 @@ static double trained_width(const vram_player *y)
 }
 
 /* FSDP 2 divides rows */
-static double rows_here(const vram_player *y, double rows) { return y->sharding != NULL ? vram_ceil_div(rows, y->sharding->ranks) : rows; }
+static double rows_here(const vram_player *y, double rows) { return y->sharding != NULL && !y->flat ? vram_ceil_div(rows, y->sharding->ranks) : rows; }
 
 static double stored(const vram_player *y, const vram_tensor *t, double numbers)
 {
@@ -104,9 +104,21 @@ static void adafactor_turn(vram_player *y, double bytes, bool matrix)
 /* Does the step make something for each parameter, or for all at once? Those stand until it is over, as gradients do. */
 static bool in_turn(const vram_player *y) { return y->s->training.optimizer == VRAM_OPTIMIZER_ADAFACTOR || (y->s->training.optimizer == VRAM_OPTIMIZER_ADAMW && y->s->training.optimizer_impl == VRAM_OPTIMIZER_IMPL_FOR_LOOP); }
 
+/* The first rank's part of a flat parameter: tensors, of one dimension, until it is full */
+static bool cut(vram_player *y, double *rows, double *columns, double *copies)
+{
+    if (!y->flat) return true;
+    *rows = vram_min(*rows * *columns * *copies, y->left);
+    *columns = *copies = 1;
+    y->left -= *rows;
+    return *rows > 0;
+}
+
 static void trained(vram_player *y, visit what, double all_rows, double columns, double copies)
 {
-    double rows = rows_here(y, all_rows), n = rows * columns * copies, bytes = vram_player_up(n * y->trained_width);
+    double rows = rows_here(y, all_rows);
+    if (!cut(y, &rows, &columns, &copies)) return;
+    double n = rows * columns * copies, bytes = vram_player_up(n * y->trained_width);
     if (what == LOAD) vram_segments_keep(y->p, bytes, 0);
     else if (what == STATES) states(y, rows, columns, copies);
     else if (vram_steps_at_once(y->s)) vram_player_keep_gradient(y, vram_player_take(y, bytes, 0), bytes);
@@ -130,16 +142,25 @@ static void visit_row(vram_player *y, visit what, const vram_player_row *r)
 static void visit_all(vram_player *y, visit what)
 {
     const vram_model *m = &y->s->model;
+    if (y->flat) y->left = y->sharding->root.shard;
     for (int t = 0; t < m->tensors; t++)
         if (m->tensor[t].kind < 0 && m->tensor[t].part == VRAM_PART_EMBEDDING) visit_row(y, what, &y->row[t]);
-    for (int64_t i = 0; i < m->layers; i++)
+    double root = y->left;
+    for (int64_t i = 0; i < m->layers; i++) {
+        if (y->flat) y->left = vram_sharding_layer(y->sharding, i)->shard;
         for (int t = 0; t < m->tensors; t++)
             if (m->tensor[t].kind == m->layer_kind[i]) visit_row(y, what, &y->row[t]);
+    }
+    y->left = root;
     for (int t = 0; t < m->tensors; t++)
         if (m->tensor[t].kind < 0 && m->tensor[t].part != VRAM_PART_EMBEDDING) visit_row(y, what, &y->row[t]);
 }
 
-void vram_player_load(vram_player *y) { visit_all(y, LOAD); }
+void vram_player_load(vram_player *y)
+{
+    if (!y->flat) visit_all(y, LOAD);
+    for (int64_t i = 0; i <= y->s->model.layers && y->flat; i++) keep(y, (i < y->s->model.layers ? vram_sharding_layer(y->sharding, i) : &y->sharding->root)->shard_bytes);
+}
 
 static void take_row(vram_player *y, void (*take)(vram_player *y, double bytes), const vram_player_row *r)
 {
@@ -171,5 +192,5 @@ void vram_player_step(vram_player *y, bool first)
     if (first) visit_all(y, STATES);
     if (vram_steps_at_once(y->s) || in_turn(y)) visit_all(y, TEMPORARIES);
     vram_player_give_gradients(y, gradients, small);
-    vram_player_give_gradients(y, 0, 0);
+    if (!y->flat) vram_player_give_gradients(y, 0, 0);
 }

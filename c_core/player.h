@@ -6,7 +6,7 @@
 #include "sharding.h"
 
 enum {
-    VRAM_PLAYER_TENSORS = 4096, VRAM_PLAYER_KEPT = 8192, VRAM_PLAYER_GRADIENTS = 4096, VRAM_PLAYER_GATHERED = 1024, VRAM_PLAYER_SHARED = 4, VRAM_PLAYER_STREAM_GATHER = 1, VRAM_PLAYER_STREAM_SCATTER = 2,
+    VRAM_PLAYER_TENSORS = 4096, VRAM_PLAYER_KEPT = 8192, VRAM_PLAYER_GRADIENTS = 4096, VRAM_PLAYER_GATHERED = 1024, VRAM_PLAYER_SHARED = 4, VRAM_PLAYER_STREAM_GATHER = 1, VRAM_PLAYER_STREAM_SCATTER = 2, VRAM_PLAYER_STREAM_CAST = 3,
     VRAM_BLOCK_SMALL = -2      /* instead of a block: a small tensor, which is only counted */
 };
 
@@ -23,7 +23,9 @@ typedef struct {
     const vram_steps *steps;
     const short *event;
     const double *bytes;       /* of the tensors of the piece at hand */
-    const vram_sharding *sharding; /* FSDP 2; NULL: no engine */
+    const vram_sharding *sharding; /* FSDP; NULL: no engine */
+    bool flat;                 /* FSDP 1: parameters of a unit are one tensor, and their gradients */
+    double left;               /* and so much of it is on this rank that has not been visited */
     vram_segments *p;
     bool full;                 /* a list was too short */
     bool stands;               /* gradients stand: new ones are added to them */
@@ -32,6 +34,7 @@ typedef struct {
     short tied;                /* the head's gradient of the embedding's table */
     double tied_bytes;
     int kepts, gradients, gathereds, passes;
+    int joined;                /* tensor of the piece at hand that FSDP 1 makes where views are joined: the sum of a tied table's gradients */
     double small_gradients, small_late;
     short late;                /* what goes when backward is over: a chain of blocks */
     short buffer, scatter;     /* of the last all-gather, until it is copied out; of the last reduce-scatter, until the next */
@@ -78,6 +81,6 @@ void vram_player_before_forward(vram_player *y, int place);
 void vram_player_after_forward(vram_player *y, int place);
 void vram_player_before_backward(vram_player *y, int place, int next);
 void vram_player_reduce(vram_player *y, int place, int from, double small); /* gradients since `from` */
-void vram_player_reduce_root(vram_player *y, int from);
+void vram_player_reduce_root(vram_player *y);
 
 #endif

@@ -1,6 +1,6 @@
 /* reserve.c -- what PyTorch's caching allocator keeps from the driver beyond the tensors of the fullest moment.
  *
- * A training step on one GPU, under DDP or FSDP 2, is played tensor by tensor (play.c). Of any other the ledger says which tensors stand at the peak of each phase,
+ * A training step on one GPU, under DDP or FSDP, is played tensor by tensor (play.c). Of any other the ledger says which tensors stand at the peak of each phase,
  * and two steps from a cold start are played over these sets, phase by phase: what a phase no longer has is given back, what it has anew is taken, from large to
  * small. What comes and goes within a phase below its peak is then not seen, nor what stands in all phases: hence an allowance. */
 #include "play.h"

@@ -174,3 +174,12 @@ TEST(segments_buckets, "segments: DDP's buckets, one at first, then of 25 MiB; t
     };
     for (int i = 0; i < COUNT(cases); i++) check_reserved(cases[i].scenario, cases[i].reserved, i);
 }
+
+/* Measured the same way */
+TEST(segments_flat, "segments: FSDP 1's flat parameters and gradients, each in its stream, and what preparing them leaves behind")
+{
+    static const struct { const char *scenario; double reserved; } cases[] = {
+        {"{\"task\":\"training\",\"gpu\":\"a100-80gb\",\"model\":\"qwen3-1.7b\",\"training\":{\"method\":\"full\",\"precision\":\"mixed\",\"autocast\":true,\"sequence_length\":2048,\"micro_batch\":1,\"checkpointing\":\"none\",\"attention\":\"sdpa\",\"optimizer\":\"adamw\",\"optimizer_impl\":\"foreach\"},\"parallel\":{\"engine\":\"fsdp1\",\"data\":4,\"zero\":3}}", 20753416192},
+    };
+    for (int i = 0; i < COUNT(cases); i++) check_reserved(cases[i].scenario, cases[i].reserved, i);
+}
