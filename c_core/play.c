@@ -48,13 +48,23 @@ void vram_player_give_gradients(vram_player *y, int from, double small)
     y->small_gradients = small;
 }
 
-static void give_later(vram_player *y, short block, double bytes)
+void vram_player_push(vram_player *y, vram_player_chain *chain, short block, double bytes)
 {
-    if (block == SMALL) y->small_late += bytes;
+    if (block == SMALL) chain->small += bytes;
     else if (block >= 0) {
-        y->p->block[block].next = y->late;
-        y->late = block;
+        y->p->block[block].next = chain->first;
+        chain->first = block;
     }
+}
+
+void vram_player_give_chain(vram_player *y, vram_player_chain *chain)
+{
+    for (short next; chain->first != NONE; chain->first = next) {
+        next = y->p->block[chain->first].next;
+        give(y, chain->first, 0);
+    }
+    vram_segments_small(y->p, -chain->small);
+    chain->small = 0;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ one piece -- */
@@ -143,7 +153,7 @@ static void backward(vram_player *y, const vram_recorded *r)
     for (int n = 0; n < r->tensors; n++) {
         if (y->at[n] == NONE) continue;
         int kind = y->steps->record.kind[r->first + n];
-        if (kind == VRAM_RECORDED_PLAIN) give_later(y, y->at[n], y->bytes[n]);
+        if (kind == VRAM_RECORDED_PLAIN) vram_player_push(y, &y->late, y->at[n], y->bytes[n]);
         else if (kind == VRAM_RECORDED_TIED && n != r->awaited) {
             y->tied = y->at[n];
             y->tied_bytes = y->bytes[n];
@@ -220,16 +230,6 @@ static void backward_embedding(vram_player *y)
     y->tied = y->carried = NONE;
 }
 
-static void give_late(vram_player *y)
-{
-    for (short next; y->late != NONE; y->late = next) {
-        next = y->p->block[y->late].next;
-        give(y, y->late, 0);
-    }
-    vram_segments_small(y->p, -y->small_late);
-    y->small_late = 0;
-}
-
 static void micro_batch(vram_player *y)
 {
     int layers = y->steps->layers;
@@ -244,7 +244,7 @@ static void micro_batch(vram_player *y)
     vram_player_give_masks(y);
     backward_embedding(y);
     vram_player_reduce_root(y);
-    give_late(y);
+    vram_player_give_chain(y, &y->late);
     vram_player_give_ids(y);
 }
 
@@ -313,7 +313,7 @@ bool vram_play(const vram_scenario *s, const vram_report *report, const vram_ste
     y.event = steps->record.event;
     y.p = segments;
     y.joined = NONE;
-    y.carried = y.tied = y.buffer = y.scatter = y.late = y.buckets = NONE;
+    y.carried = y.tied = y.buffer = y.scatter = y.late.first = y.buckets.first = y.ids.first = y.masks.first = y.tables.first = NONE;
     vram_segments_clear(segments, limit);
     vram_player_units(&y);
     vram_player_rows(&y);

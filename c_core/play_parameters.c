@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 enum { NONE = VRAM_NO_BLOCK };
-typedef enum { LOAD, STATES, TEMPORARIES } visit;
+typedef enum { LOAD, STATES, TEMPORARIES, COPIES } visit;
 
 static bool is_full(const vram_player *y) { return y->s->training.method == VRAM_METHOD_FULL; }
 
@@ -121,6 +121,7 @@ static void trained(vram_player *y, visit what, double all_rows, double columns,
     double n = rows * columns * copies, bytes = vram_player_up(n * y->trained_width);
     if (what == LOAD) vram_segments_keep(y->p, bytes, 0);
     else if (what == STATES) states(y, rows, columns, copies);
+    else if (what == COPIES) vram_player_put_in_bucket(y, n * y->trained_width);
     else if (vram_steps_at_once(y->s)) vram_player_keep_gradient(y, vram_player_take(y, bytes, 0), bytes);
     else if (y->s->training.optimizer == VRAM_OPTIMIZER_ADAFACTOR) adafactor_turn(y, vram_player_up(n * 4), columns > 1);
     else adamw_turn(y, bytes);
@@ -162,28 +163,7 @@ void vram_player_load(vram_player *y)
     for (int64_t i = 0; i <= y->s->model.layers && y->flat; i++) keep(y, (i < y->s->model.layers ? vram_sharding_layer(y->sharding, i) : &y->sharding->root)->shard_bytes);
 }
 
-static void take_row(vram_player *y, void (*take)(vram_player *y, double bytes), const vram_player_row *r)
-{
-    for (double i = 0; i < r->pairs; i++) {
-        if (r->pair.magnitudes > 0) take(y, r->pair.magnitudes * y->trained_width);
-        take(y, r->pair.b_rows * r->pair.b_columns * y->trained_width);
-        take(y, r->pair.a_rows * r->pair.a_columns * y->trained_width);
-    }
-    for (double i = 0; i < r->times && r->trained; i++) take(y, r->rows * r->columns * r->copies * y->trained_width);
-}
-
-/* The same order backwards */
-void vram_player_each_trained(vram_player *y, void (*take)(vram_player *y, double bytes))
-{
-    const vram_model *m = &y->s->model;
-    for (int t = m->tensors - 1; t >= 0; t--)
-        if (m->tensor[t].kind < 0 && m->tensor[t].part != VRAM_PART_EMBEDDING) take_row(y, take, &y->row[t]);
-    for (int64_t i = m->layers - 1; i >= 0; i--)
-        for (int t = m->tensors - 1; t >= 0; t--)
-            if (m->tensor[t].kind == m->layer_kind[i]) take_row(y, take, &y->row[t]);
-    for (int t = m->tensors - 1; t >= 0; t--)
-        if (m->tensor[t].kind < 0 && m->tensor[t].part == VRAM_PART_EMBEDDING) take_row(y, take, &y->row[t]);
-}
+void vram_player_copies(vram_player *y) { visit_all(y, COPIES); }
 
 void vram_player_step(vram_player *y, bool first)
 {

@@ -6,17 +6,6 @@
 
 #include <stddef.h>
 
-static void push(vram_player *y, vram_player_list *l, short block, double bytes)
-{
-    if (l->n == VRAM_PLAYER_SHARED) y->full = true;
-    else l->item[l->n++] = (vram_player_shared){block, bytes};
-}
-
-static void give_all(vram_player *y, vram_player_list *l)
-{
-    for (; l->n > 0; l->n--) vram_player_give(y, l->item[l->n - 1].block, l->item[l->n - 1].bytes);
-}
-
 static const vram_entry *entry_of(const vram_player *y, vram_what what)
 {
     for (int i = 0; i < y->report->entries; i++)
@@ -24,10 +13,12 @@ static const vram_entry *entry_of(const vram_player *y, vram_what what)
     return NULL;
 }
 
+static void push_new(vram_player *y, vram_player_chain *chain, double bytes) { vram_player_push(y, chain, vram_player_take(y, bytes, 0), bytes); }
+
 void vram_player_take_ids(vram_player *y)
 {
     const vram_entry *e = entry_of(y, VRAM_WHAT_INPUT_IDS);
-    if (e != NULL) push(y, &y->ids, vram_player_take(y, vram_player_up(e->bytes), 0), vram_player_up(e->bytes));
+    if (e != NULL) push_new(y, &y->ids, vram_player_up(e->bytes));
 }
 
 /* A boolean for each query and key. Of a window: those in it, the same and all, those not behind, both */
@@ -49,9 +40,9 @@ static void take_mask(vram_player *y, bool window)
     double bytes = vram_player_up(y->steps->pairs), numbers = vram_player_up(y->steps->mask);
     short seen = booleans(y, window, bytes);
     if (y->steps->mask > y->steps->pairs) {
-        push(y, &y->masks, vram_player_take(y, numbers, 0), numbers);
+        push_new(y, &y->masks, numbers);
         vram_player_give(y, seen, bytes);
-    } else push(y, &y->masks, seen, bytes);
+    } else vram_player_push(y, &y->masks, seen, bytes);
 }
 
 /* Of so many bytes each, `wide` in fp32: frequencies of half as many numbers, all angles, of each table itself and times a scale; cast when both are there */
@@ -65,7 +56,7 @@ static void take_pair(vram_player *y, double bytes, double wide)
         vram_player_give(y, plain, whole);
     }
     bool cast = wide > bytes;
-    for (int i = 0; i < 2; i++) push(y, &y->tables, cast ? vram_player_take(y, vram_player_up(bytes), 0) : made[i], vram_player_up(bytes));
+    for (int i = 0; i < 2; i++) vram_player_push(y, &y->tables, cast ? vram_player_take(y, vram_player_up(bytes), 0) : made[i], vram_player_up(bytes));
     vram_player_give(y, frequencies, half);
     vram_player_give(y, angles, whole);
     for (int i = 0; i < 2 && cast; i++) vram_player_give(y, made[i], whole);
@@ -83,8 +74,8 @@ void vram_player_take_masks(vram_player *y)
 
 void vram_player_give_masks(vram_player *y)
 {
-    give_all(y, &y->masks);
-    give_all(y, &y->tables);
+    vram_player_give_chain(y, &y->masks);
+    vram_player_give_chain(y, &y->tables);
 }
 
-void vram_player_give_ids(vram_player *y) { give_all(y, &y->ids); }
+void vram_player_give_ids(vram_player *y) { vram_player_give_chain(y, &y->ids); }
