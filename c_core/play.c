@@ -75,7 +75,7 @@ static void play(vram_player *y, int from, int to)
         int e = y->event[i];
         if (e >= VRAM_RECORD_ADDED) {
             e -= VRAM_RECORD_ADDED;
-            if (y->stands) continue;
+            if (y->stands) continue; /* not under FSDP: it records none of these */
             vram_player_keep_gradient(y, y->at[e], y->bytes[e]);
             y->at[e] = NONE;
         } else if (e >= 0) {
@@ -271,22 +271,23 @@ static bool known_optimizer(const vram_scenario *s)
     return optimizer != VRAM_OPTIMIZER_MUON && optimizer != VRAM_OPTIMIZER_GALORE && optimizer != VRAM_OPTIMIZER_LOMO && !vram_steps_in_backward(s) && s->parallel.offload == VRAM_OFFLOAD_NONE;
 }
 
-/* DDP's gradients as views of buckets are accumulated beside them until the last micro-batch: that is not played. */
-static bool replicated(const vram_scenario *s)
+/* One GPU, or an engine of replicas or shards over several. DDP's gradients as views of buckets are accumulated beside them until the last micro-batch, FSDP 1's
+ * whole: neither is played, nor LoRA under FSDP 1, which wraps adapters apart. Of mixed precision only FSDP's, whose shards are the master copy. */
+static bool known_engine(const vram_scenario *s)
 {
-    if (s->parallel.engine != VRAM_PARALLEL_ENGINE_DDP || s->parallel.data <= 1 || vram_gpus_of_degrees(s) > (double)s->parallel.data) return false;
-    return s->parallel.bucket_view != 1 || s->training.gradient_accumulation == 1;
+    bool full = s->training.method == VRAM_METHOD_FULL, once = s->training.gradient_accumulation == 1, mixed = full && s->training.precision == VRAM_PRECISION_MIXED;
+    double gpus = vram_gpus_of_degrees(s);
+    if (s->parallel.engine == VRAM_PARALLEL_ENGINE_PLAIN) return gpus <= 1 && !mixed;
+    if (s->parallel.data <= 1 || gpus > (double)s->parallel.data) return false;
+    switch (s->parallel.engine) {
+    case VRAM_PARALLEL_ENGINE_DDP: return !mixed && (once || s->parallel.bucket_view != 1);
+    case VRAM_PARALLEL_ENGINE_FSDP1: return full && once;
+    case VRAM_PARALLEL_ENGINE_FSDP2: return full || vram_format_get(s->weights)->scheme == VRAM_SCHEME_NONE;
+    default: return false;
+    }
 }
 
-/* One GPU, DDP or FSDP over several; of mixed precision only FSDP's, whose shards are the master copy. Of FSDP 1 not LoRA's, which wraps adapters apart. */
-static bool playable(const vram_scenario *s)
-{
-    bool full = s->training.method == VRAM_METHOD_FULL, plain = s->parallel.engine == VRAM_PARALLEL_ENGINE_PLAIN && vram_gpus_of_degrees(s) <= 1;
-    bool flat = s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP1, shards = (flat || s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2) && s->parallel.data > 1 && vram_gpus_of_degrees(s) <= (double)s->parallel.data && s->training.gradient_accumulation == 1;
-    if (s->task != VRAM_TASK_TRAINING || s->model.params_override > 0 || !known_optimizer(s)) return false;
-    if (shards) return full || (!flat && vram_format_get(s->weights)->scheme == VRAM_SCHEME_NONE);
-    return (plain || replicated(s)) && !(full && s->training.precision == VRAM_PRECISION_MIXED);
-}
+static bool playable(const vram_scenario *s) { return s->task == VRAM_TASK_TRAINING && s->model.params_override <= 0 && known_optimizer(s) && known_engine(s); }
 
 /* A micro-batch that adds to gradients that stand, and asks for nothing new, leaves all as it was: so do those after it. */
 static void pass_all(vram_player *y)

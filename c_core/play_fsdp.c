@@ -155,7 +155,9 @@ void vram_player_reduce(vram_player *y, int place, int from, double small)
     y->scatter_bytes = vram_player_up(u->trained * y->sharding->gradient_width);
     y->scatter = vram_player_take(y, y->scatter_bytes, 0);
     vram_player_give_gradients(y, from, small);
-    vram_player_keep_gradient(y, vram_player_take(y, output, VRAM_PLAYER_STREAM_SCATTER), output);
+    short shard = vram_player_take(y, output, VRAM_PLAYER_STREAM_SCATTER);
+    if (y->stands) vram_player_give(y, shard, output);
+    else vram_player_keep_gradient(y, shard, output);
 }
 
 /* The root's gradients are those that are no shards: the head's came first, the embedding's last. */

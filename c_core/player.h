@@ -27,7 +27,7 @@ typedef struct {
     double left;               /* and so much of it is on this rank that has not been visited */
     vram_segments *p;
     bool full;                 /* a list was too short */
-    bool stands;               /* gradients stand: new ones are added to them */
+    bool stands;               /* gradients stand: new ones are added to them; under FSDP their shards */
     short carried;             /* block of the tensor that goes to the next piece .. */
     double carried_bytes;
     short tied;                /* the head's gradient of the embedding's table */

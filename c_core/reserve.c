@@ -12,7 +12,7 @@ static const double MOST_PLAYED = 70368744177664; /* 2^46 bytes: more than a blo
 
 enum { KINDS = 256, MOST = 512, NONE = VRAM_NO_BLOCK }; /* MOST: tensors of a kind that are played one by one */
 
-typedef struct { unsigned char component, stream; short what; double bytes, want[VRAM_PHASE_COUNT]; int held; short first; } kind;
+typedef struct { unsigned char component; short what; double bytes, want[VRAM_PHASE_COUNT]; int held; short first; } kind;
 
 /* ---------------------------------------------------------------------------------------------- from entries to tensors -- */
 
@@ -61,11 +61,11 @@ static double wanted(const kind *k, int ph)
 }
 
 /* Returns the bytes of tensors that are only counted: small ones, or too many. */
-static double phase(vram_segments *p, int stream, int count, kind kinds[], int ph)
+static double phase(vram_segments *p, int count, kind kinds[], int ph)
 {
     double apart = 0;
     for (int i = 0; i < count; i++)
-        while (kinds[i].stream == stream && kinds[i].held > vram_min(wanted(&kinds[i], ph), MOST)) {
+        while (kinds[i].held > vram_min(wanted(&kinds[i], ph), MOST)) {
             short n = kinds[i].first;
             kinds[i].first = p->block[n].next;
             kinds[i].held--;
@@ -73,7 +73,6 @@ static double phase(vram_segments *p, int stream, int count, kind kinds[], int p
         }
     for (int i = 0; i < count; i++) {
         kind *k = &kinds[i];
-        if (k->stream != stream) continue;
         while (k->bytes > VRAM_SMALL && k->held < vram_min(wanted(k, ph), MOST)) {
             short n = vram_segments_take(p, k->bytes, 0);
             if (n == NONE) break;
@@ -86,35 +85,24 @@ static double phase(vram_segments *p, int stream, int count, kind kinds[], int p
     return apart;
 }
 
-/* FSDP 2 makes what it sends in a stream of its own for each kind, and a block serves only the stream that it was made for: the buffers of
- * all-gathers; the shards of gradients that come out of reduce-scatters. Source: torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py (FSDPCommContext) */
-enum { STREAMS = 3 };
-
-static unsigned char stream_of(const vram_scenario *s, const vram_entry *e)
-{
-    if (s->parallel.engine != VRAM_PARALLEL_ENGINE_FSDP2) return 0;
-    if (e->what == VRAM_WHAT_ALL_GATHER_BUFFER) return 1;
-    return e->component == VRAM_COMPONENT_GRADIENTS ? 2 : 0;
-}
-
 /* The most that segments, and those of them in use, came to */
 typedef struct { double segments, used; } most_bytes;
 
-/* Two steps in one stream */
-static most_bytes play(const vram_scenario *s, unsigned phases, int stream, int count, kind kinds[], vram_segments *p)
+/* Two steps */
+static most_bytes play(const vram_scenario *s, unsigned phases, int count, kind kinds[], vram_segments *p)
 {
     most_bytes most = {0, 0};
     bool whole = s->task == VRAM_TASK_TRAINING && s->training.loss == VRAM_LOSS_FULL;
     vram_segments_clear(p, 0);
     for (int step = 0; step < 2; step++)
         for (int ph = 0; ph < VRAM_PHASE_COUNT; ph++) {
-            double apart;
             if (!(phases & VRAM_BIT(ph))) continue;
+            double apart;
             if (ph == VRAM_PHASE_BACKWARD && whole) {
-                apart = phase(p, stream, count, kinds, START);
+                apart = phase(p, count, kinds, START);
                 most.segments = vram_max(most.segments, p->reserved + apart);
             }
-            apart = phase(p, stream, count, kinds, ph);
+            apart = phase(p, count, kinds, ph);
             most.segments = vram_max(most.segments, p->reserved + apart);
             most.used = vram_max(most.used, p->reserved - p->whole + apart);
         }
@@ -125,7 +113,7 @@ static most_bytes play(const vram_scenario *s, unsigned phases, int stream, int 
 static most_bytes by_phases(const vram_scenario *s, const vram_report *report, vram_segments *segments)
 {
     kind kinds[KINDS + 1];
-    int count = 0, streams = 1;
+    int count = 0;
     most_bytes all = {0, 0};
     double trained = matrices(&s->model);
     for (int i = 0; i < report->entries; i++) {
@@ -138,16 +126,12 @@ static most_bytes by_phases(const vram_scenario *s, const vram_report *report, v
             all.used += e->bytes;
             continue;
         }
-        k->stream = stream_of(s, e);
-        if (k->stream > 0) streams = STREAMS;
         for (int ph = 0; ph < VRAM_PHASE_COUNT; ph++)
             if (e->phases & VRAM_BIT(ph)) k->want[ph] += tensors;
     }
-    for (int stream = 0; stream < streams; stream++) {
-        most_bytes most = play(s, report->phases, stream, count, kinds, segments);
-        all.segments += most.segments;
-        all.used += most.used;
-    }
+    most_bytes most = play(s, report->phases, count, kinds, segments);
+    all.segments += most.segments;
+    all.used += most.used;
     return all;
 }
 
