@@ -341,10 +341,12 @@ static vram_tape_update update_of(const trainer *r)
 /* Either what the optimizer makes, or the logits, which the caller lets go of when backward is over. */
 /* With checkpoints the embedding's output of a frozen model is made to require a gradient: a leaf, kept with its gradient by the graph
  * behind the model's output (transformers, enable_input_require_grads). */
+static double leaf_width(const trainer *r) { return r->s->weights == VRAM_FORMAT_FP32 ? 4 : 2; }
+
 static double leaf_bytes(const trainer *r, const vram_replay *replay)
 {
     bool leaf = r->lora && r->s->training.checkpointing == VRAM_CHECKPOINTING_FULL && replay->logits[0] > 0;
-    return leaf ? 2 * replay->logits[0] * replay->logits[1] * (double)r->m->hidden * 2 : 0;
+    return leaf ? 2 * replay->logits[0] * replay->logits[1] * (double)r->m->hidden * leaf_width(r) : 0;
 }
 
 static void add_leaf(const trainer *r, const vram_replay *replay)
@@ -354,7 +356,7 @@ static void add_leaf(const trainer *r, const vram_replay *replay)
     for (int i = 0; i < 2; i++) {
         vram_entry *e = add(r, VRAM_COMPONENT_ACTIVATIONS, whats[i], VRAM_SOURCE_TRANSFORMERS, VRAM_BIT(VRAM_PHASE_STEP));
         vram_times(vram_times(e, VRAM_SYMBOL_MICRO_BATCH, replay->logits[0]), VRAM_SYMBOL_SEQUENCE, replay->logits[1]);
-        vram_times(vram_times(e, VRAM_SYMBOL_HIDDEN, (double)r->m->hidden), VRAM_SYMBOL_BYTES_PER_ELEMENT, 2);
+        vram_times(vram_times(e, VRAM_SYMBOL_HIDDEN, (double)r->m->hidden), VRAM_SYMBOL_BYTES_PER_ELEMENT, leaf_width(r));
     }
 }
 
