@@ -909,6 +909,17 @@ static vram_cell dense(const block *b, vram_cell x, double f, bool fused, const 
     return y;
 }
 
+/* A router that is a parameter: peft folds its adapter into a new weight, W + B A (ParamWrapper) */
+static vram_cell router_logits(const block *b, vram_cell x, const char *name, double experts, double h)
+{
+    double rank = adapter_rank(b, name);
+    vram_size out = wide(b, VRAM_SYMBOL_EXPERTS, experts);
+    if (rank <= 0 || b->layer->ffn.router_linear) return linear(b, x, name, experts, h, out, VRAM_WHAT_ROUTER_WEIGHTS);
+    int width = (int)vram_format_bytes(b->pass->scenario->lora.dtype);
+    vram_cell folded = vram_op_matmul(b->t, matrix(b, experts, rank, width, true), matrix(b, rank, h, width, true), SIZE_2(b, VRAM_SYMBOL_EXPERTS, experts, VRAM_SYMBOL_HIDDEN, h), VRAM_WHAT_DORA_WEIGHT);
+    return vram_op_linear(b->t, x, vram_op_cast(b->t, folded, vram_width(b->t, x), VRAM_WHAT_DORA_WEIGHT), VRAM_NO_CELL, out, VRAM_WHAT_ROUTER_WEIGHTS);
+}
+
 /* Router logits, softmax in fp32, the top k and their share of the sum */
 static vram_cell router(const block *b, vram_cell x)
 {
@@ -920,8 +931,8 @@ static vram_cell router(const block *b, vram_cell x)
                                           "exaone_moe", "hunyuan_v1_moe", "hy_v3", "mimo_v2_flash", "nemotron_h", "solar_open", NULL};
     bool told = b->pass->scenario->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2 && b->pass->plain_width == 2 && strcmp(b->pass->model->model_type, "hunyuan_v1_moe") == 0; /* reads the type of its weight, which fully_shard has cast */
     bool wide_router = vram_model_is(b->pass->model, wide_routers) && !(b->pass->four_bit && b->layer->ffn.router_linear) && !told; /* a router that is packed knows no fp32 */
-    vram_cell in = wide_router ? vram_op_cast(t, x, 4, VRAM_WHAT_ROUTER_WEIGHTS) : x;
-    vram_cell logits = linear(b, in, name, (double)f->experts, (double)b->pass->model->hidden, wide(b, VRAM_SYMBOL_EXPERTS, (double)f->experts), VRAM_WHAT_ROUTER_WEIGHTS);
+    vram_cell in = wide_router || strcmp(b->pass->model->model_type, "ernie4_5_moe") == 0 ? vram_op_cast(t, x, 4, VRAM_WHAT_ROUTER_WEIGHTS) : x;
+    vram_cell logits = router_logits(b, in, name, (double)f->experts, (double)b->pass->model->hidden);
     if (b->style.clamped_experts) return vram_op_softmax(t, vram_op_gather(t, logits, wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_ROUTER_WEIGHTS);
     static const char *const softmaxes[] = {"deepseek_v2", "hunyuan_v1_moe", "hy_v3", "longcat_flash", NULL};
     bool sigmoid = wide_router && !vram_model_is(b->pass->model, softmaxes); /* in the type that autocast has computed the logits in */
