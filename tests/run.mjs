@@ -16,7 +16,7 @@ const files = (folder, end) => existsSync(folder) ? readdirSync(folder).filter(f
 const suites = [
   ['core, gcc with sanitizers', ['build/test/core']],
   ['core, clang', ['build/test/core-clang']],
-  ...files('tests/cases', '_check.py').concat(files('tests', '_check.py')).map(f => [f, ['python3', f]]),
+  ...files('tests/cases', '_check.py').map(f => [f, ['python3', f, '--vram', 'build/vram']]),
   ...files('tests/node', '.test.mjs').map(f => [f, ['node', f]]),
   ['fuzz', ['node', 'tests/fuzz/run.mjs']],
   ...files('tests/browser', '.test.mjs').flatMap(f => ['chrome', 'firefox'].map(b => [`${f}, ${b}`, ['node', f, b]])),
