@@ -21,17 +21,24 @@ void vram_player_take_ids(vram_player *y)
     if (e != NULL) push_new(y, &y->ids, vram_player_up(e->bytes));
 }
 
-/* A boolean for each query and key. Of a window: those in it, the same and all, those not behind, both */
+/* One condition more: what held so far is copied, what holds now is made, then both */
+static short and_another(vram_player *y, short seen, double bytes)
+{
+    short so_far = vram_player_take(y, bytes, 0);
+    vram_player_give(y, seen, bytes);
+    short more = vram_player_take(y, bytes, 0), both = vram_player_take(y, bytes, 0);
+    vram_player_give(y, more, bytes);
+    vram_player_give(y, so_far, bytes);
+    return both;
+}
+
+/* A boolean for each query and key: those not behind; of a window, those in it too; of rows packed with documents, those of the same one too */
 static short booleans(vram_player *y, bool window, double bytes)
 {
     short seen = vram_player_take(y, bytes, 0);
-    if (!window) return seen;
-    short so_far = vram_player_take(y, bytes, 0);
-    vram_player_give(y, seen, bytes);
-    short causal = vram_player_take(y, bytes, 0), both = vram_player_take(y, bytes, 0);
-    vram_player_give(y, causal, bytes);
-    vram_player_give(y, so_far, bytes);
-    return both;
+    if (window) seen = and_another(y, seen, bytes);
+    if (y->s->training.packing == VRAM_PACKING_BFD) seen = and_another(y, seen, bytes);
+    return seen;
 }
 
 /* A mask of numbers is made from the booleans; sdpa takes them as they are. */

@@ -183,3 +183,14 @@ TEST(segments_flat, "segments: FSDP 1's flat parameters and gradients, each in i
     };
     for (int i = 0; i < COUNT(cases); i++) check_reserved(cases[i].scenario, cases[i].reserved, i);
 }
+
+/* Measured the same way: rows of documents, whose masks transformers makes; and a step of ten micro-batches, which reserves what one of three does */
+TEST(segments_packed, "segments: a packed row's mask is made of one boolean more; micro-batches after the third ask for nothing")
+{
+    static const struct { const char *scenario; double reserved; } cases[] = {
+        {"{\"task\":\"training\",\"gpu\":\"a100-80gb\",\"model\":\"qwen2.5-0.5b\",\"training\":{\"method\":\"full\",\"precision\":\"bf16\",\"sequence_length\":8192,\"micro_batch\":1,\"packing\":\"bfd\",\"checkpointing\":\"full\",\"attention\":\"sdpa\",\"optimizer\":\"adamw\",\"optimizer_impl\":\"fused\"}}", 24308088832},
+        {"{\"task\":\"training\",\"gpu\":\"a100-80gb\",\"model\":\"qwen2.5-0.5b\",\"training\":{\"method\":\"full\",\"precision\":\"bf16\",\"sequence_length\":1024,\"micro_batch\":2,\"checkpointing\":\"none\",\"attention\":\"sdpa\",\"optimizer\":\"adamw\",\"optimizer_impl\":\"foreach\",\"gradient_accumulation\":3}}", 12264144896},
+        {"{\"task\":\"training\",\"gpu\":\"a100-80gb\",\"model\":\"qwen2.5-0.5b\",\"training\":{\"method\":\"full\",\"precision\":\"bf16\",\"sequence_length\":1024,\"micro_batch\":2,\"checkpointing\":\"none\",\"attention\":\"sdpa\",\"optimizer\":\"adamw\",\"optimizer_impl\":\"foreach\",\"gradient_accumulation\":10}}", 12264144896},
+    };
+    for (int i = 0; i < COUNT(cases); i++) check_reserved(cases[i].scenario, cases[i].reserved, i);
+}
