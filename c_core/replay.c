@@ -538,6 +538,7 @@ static void climb_forward(const walk *k, summit *s)
     const vram_sharding *g = k->w.sharding;
     const piece *embedding = &k->embedding, *head = &k->head;
     double kept = others_in_flight(k), later = kept, held = s->mask, old = lasting(k);
+    if (g != NULL && vram_sharding_bytes(g, VRAM_MOMENT_LOAD, EMBEDDING) > 0) candidate(s, g, FORWARD, VRAM_MOMENT_LOAD, EMBEDDING, 0); /* what stands between two steps goes as it begins */
     if (pass->stage.embedding) candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, EMBEDDING, kept + old + embedding->bytes[RISE + FORWARD]);
     for (int64_t i = 0; i < pass->stage.layers; i++) {
         const piece *p = layer_piece(k, i);
@@ -641,7 +642,7 @@ static void collect_variant(walker *w, const summit *s, int variant, const piece
             count_layers(w, variant, EMBEDDING, &before, &behind);
             collect(w, p, KEPT_LATER, moment, behind * (w->pass->stage.in_flight - 1));
         }
-        if (moment < PEAKS && s->moment[moment] == VRAM_MOMENT_EPILOGUE) continue;
+        if (moment < PEAKS && (s->moment[moment] == VRAM_MOMENT_EPILOGUE || s->moment[moment] == VRAM_MOMENT_LOAD)) continue;
         bool here = moment < PEAKS && (variant < 0 ? place == variant : place >= 0 && w->variant[place] == variant);
         bool uncached = moment == BACKWARD || moment == LATER || (moment == LOSS && s->left) || (moment == HELD && s->held_left);
         if (here && variant >= 0 && moment == FORWARD) collect(w, p, INPUT, moment, inputs_in_flight(w->pass, place));
