@@ -21,10 +21,10 @@ static const style STYLES[] = {
     {.type = "minimax_m2", .turn = TURN_JOINED},
     {.type = "mimo_v2_flash", .no_sdpa = true, .turn = TURN_JOINED, .shifted_scores = true},
     {.type = "afmoe", .shared_first = true, .norm = NORM_OLMO, .windows_turn = true},
-    {.type = "olmo", .wide_norm = true},
-    {.type = "olmo2", .norm = NORM_OLMO},
-    {.type = "olmo3", .norm = NORM_OLMO},
-    {.type = "olmo_hybrid", .norm = NORM_OLMO},
+    {.type = "olmo", .wide_norm = true, .wide_tables = true},
+    {.type = "olmo2", .norm = NORM_OLMO, .wide_tables = true},
+    {.type = "olmo3", .norm = NORM_OLMO, .wide_tables = true},
+    {.type = "olmo_hybrid", .norm = NORM_OLMO, .wide_tables = true},
     {.type = "flex_olmo", .norm = NORM_OLMO},
     {.type = "gpt_oss", .no_sdpa = true, .norm = NORM_OLMO, .turn = TURN_HALVES, .clamped_experts = true},
     {.type = "llama4", .narrow_softmax = true, .turn = TURN_COMPLEX, .unnamed_norm = true, .norm_after_turn = true, .every_expert = true, .act_second = true, .windows_turn = true},
@@ -384,7 +384,7 @@ static vram_cell rotary(const block *b, vram_cell given, double heads, double he
     vram_tape *t = b->t;
     if (fused_kernels(b)) return vram_op_in_place(t, given, what);
     vram_cell x = b->style.wide_rotary ? vram_op_cast(t, given, 4, VRAM_WHAT_ROTARY) : given;
-    int table = vram_stream_width(b->pass);
+    int table = b->style.wide_tables ? 4 : vram_stream_width(b->pass);
     vram_size half = heads_wide(b, VRAM_SYMBOL_HEADS, heads, head_dim / 2);
     vram_cell first = vram_op_constant(t, x, table, VRAM_WHAT_ROTARY);
     vram_cell whole = b->style.wide_halves ? given : x, low = vram_op_slice(t, whole, half, VRAM_WHAT_ROTARY), high = vram_op_slice(t, whole, half, VRAM_WHAT_ROTARY);
@@ -392,7 +392,7 @@ static vram_cell rotary(const block *b, vram_cell given, double heads, double he
     if (b->style.wide_halves) turned = vram_op_cast(t, turned, 4, VRAM_WHAT_ROTARY);
     vram_cell sum = vram_op_add(t, first, vram_op_constant(t, turned, table, VRAM_WHAT_ROTARY), what);
     vram_tape_hold(t, x);
-    return b->style.wide_rotary ? vram_op_cast(t, sum, vram_width(t, given), what) : sum;
+    return b->style.wide_rotary || b->style.wide_tables ? vram_op_cast(t, sum, vram_width(t, given), what) : sum;
 }
 
 /* Rotary on the first numbers of each head; the rest is joined on, if only nothing (Phi-3) */
@@ -1645,7 +1645,7 @@ void vram_block_shared(const vram_pass *pass, vram_role role, unsigned phases, v
     if (m->position != VRAM_POSITION_ROTARY) return;
     vram_entry *tables = vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_ROTARY_TABLES, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, phases);
     vram_times(vram_times(tables, VRAM_SYMBOL_COPIES, style_of(m).two_tables ? 4 : 2), VRAM_SYMBOL_SEQUENCE, pass->tokens);
-    vram_times(vram_times(tables, VRAM_SYMBOL_HEAD_DIM, rotary_dim(m)), VRAM_SYMBOL_BYTES_PER_ELEMENT, vram_stream_width(pass));
+    vram_times(vram_times(tables, VRAM_SYMBOL_HEAD_DIM, rotary_dim(m)), VRAM_SYMBOL_BYTES_PER_ELEMENT, style_of(m).wide_tables ? 4 : vram_stream_width(pass));
 }
 
 /* ------------------------------------------------------------------------------------------------------- for mixers.c -- */

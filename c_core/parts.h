@@ -21,6 +21,7 @@ typedef struct {
     bool two_tables : 1;       /* windowed layers rotate by a table of their own */
     bool written_norm : 1;     /* LayerNorm operation by operation (Cohere) */
     bool wide_rotary : 1;      /* in fp32 (Cohere) */
+    bool wide_tables : 1;      /* of fp32 cos and sin: the products are, their factors are not (OLMo) */
     bool wide_halves : 1;      /* the same, but for the turned halves, which are made before (ERNIE) */
     bool wide_norm : 1;        /* LayerNorm in fp32 (OLMo) */
     bool narrow_norm : 1;      /* LayerNorm in 16 bit under autocast, too (Nemotron) */
