@@ -19,8 +19,6 @@ typedef struct {
     bool full;
 } table;
 
-static const char *or_else(const char *name, const char *standard) { return name ? name : standard; }
-
 /* The next row, or a row that goes nowhere when the table is full or the tensor is empty. */
 static vram_tensor *row(table *t, const char *name, vram_part part, int64_t copies, int64_t rows, int64_t columns)
 {
@@ -110,15 +108,15 @@ static void softmax_attention(table *t, const vram_attention *a)
     int64_t h = t->model->hidden, in = a->input ? a->input : h;
     int64_t q = a->heads * a->head_dim * (a->output_gate ? 2 : 1), k = a->kv_heads * a->head_dim, v = a->kv_heads * a->v_head_dim;
     if (a->fused_qkv) {
-        linear(t, or_else(n->qkv, "qkv_proj"), VRAM_PART_ATTENTION, q + k + v, in, a->q_bias, VRAM_SHARD_ROWS);
+        linear(t, vram_or_else(n->qkv, "qkv_proj"), VRAM_PART_ATTENTION, q + k + v, in, a->q_bias, VRAM_SHARD_ROWS);
     } else {
-        linear(t, or_else(n->q, "q_proj"), VRAM_PART_ATTENTION, q, in, a->q_bias, VRAM_SHARD_ROWS);
+        linear(t, vram_or_else(n->q, "q_proj"), VRAM_PART_ATTENTION, q, in, a->q_bias, VRAM_SHARD_ROWS);
         if (!a->shares_cache) {
-            linear(t, or_else(n->k, "k_proj"), VRAM_PART_ATTENTION, k, in, a->k_bias, VRAM_SHARD_KV_ROWS);
-            if (!a->k_is_v) linear(t, or_else(n->v, "v_proj"), VRAM_PART_ATTENTION, v, in, a->v_bias, VRAM_SHARD_KV_ROWS);
+            linear(t, vram_or_else(n->k, "k_proj"), VRAM_PART_ATTENTION, k, in, a->k_bias, VRAM_SHARD_KV_ROWS);
+            if (!a->k_is_v) linear(t, vram_or_else(n->v, "v_proj"), VRAM_PART_ATTENTION, v, in, a->v_bias, VRAM_SHARD_KV_ROWS);
         }
     }
-    linear(t, or_else(n->o, "o_proj"), VRAM_PART_ATTENTION, h, a->output ? a->output : a->heads * a->v_head_dim, a->o_bias, VRAM_SHARD_COLUMNS);
+    linear(t, vram_or_else(n->o, "o_proj"), VRAM_PART_ATTENTION, h, a->output ? a->output : a->heads * a->v_head_dim, a->o_bias, VRAM_SHARD_COLUMNS);
 }
 
 /* Queries and outputs are experts, keys and values are not (JetMoE). */
@@ -189,7 +187,7 @@ static void attention(table *t, const vram_attention *a)
         softmax_attention(t, a);
     }
     qk_norms(t, a);
-    if (a->gate_width > 0) linear(t, or_else(t->model->names.attention_gate, "gate_proj"), VRAM_PART_ATTENTION, a->gate_width, t->model->hidden, false, VRAM_SHARD_ROWS);
+    if (a->gate_width > 0) linear(t, vram_or_else(t->model->names.attention_gate, "gate_proj"), VRAM_PART_ATTENTION, a->gate_width, t->model->hidden, false, VRAM_SHARD_ROWS);
     if (a->sinks) vector(t, "sinks", VRAM_PART_ATTENTION, a->heads, VRAM_SHARD_ROWS);
 }
 
@@ -218,11 +216,11 @@ static void mamba1(table *t, const vram_state *s)
 static void mamba2(table *t, const vram_state *s)
 {
     int64_t h = t->model->hidden, channels = s->inner + 2 * s->groups * s->state;
-    linear(t, or_else(t->model->names.state_in, "in_proj"), VRAM_PART_STATE, s->inner + channels + s->heads, h, s->in_bias, VRAM_SHARD_ROWS);
+    linear(t, vram_or_else(t->model->names.state_in, "in_proj"), VRAM_PART_STATE, s->inner + channels + s->heads, h, s->in_bias, VRAM_SHARD_ROWS);
     depthwise(t, "conv1d", channels, s->conv_kernel, s->conv_bias);
     row(t, "A_log", VRAM_PART_STATE, 3, s->heads, 1)->shard = VRAM_SHARD_ROWS; /* A_log, D, dt_bias */
     if (s->gated_norm) vector(t, "norm", VRAM_PART_NORM, s->inner, VRAM_SHARD_ROWS);
-    linear(t, or_else(t->model->names.state_out, "out_proj"), VRAM_PART_STATE, h, s->inner, s->out_bias, VRAM_SHARD_COLUMNS);
+    linear(t, vram_or_else(t->model->names.state_out, "out_proj"), VRAM_PART_STATE, h, s->inner, s->out_bias, VRAM_SHARD_COLUMNS);
 }
 
 /* q and k: n_k d_k each; v and z: n_v d_v each; beta and decay: n_v each. Source: modeling_qwen3_next.py */
@@ -321,8 +319,8 @@ static void dense(table *t, const vram_ffn *f, vram_part part, int64_t width, bo
     if (fused) {
         linear(t, gate_up, part, 2 * width, h, f->bias, VRAM_SHARD_ROWS);
     } else {
-        if (f->type == VRAM_FFN_GATED) linear(t, or_else(n->gate, "gate_proj"), part, width, h, f->bias, VRAM_SHARD_ROWS);
-        linear(t, or_else(n->up, "up_proj"), part, width, h, f->bias, VRAM_SHARD_ROWS);
+        if (f->type == VRAM_FFN_GATED) linear(t, vram_or_else(n->gate, "gate_proj"), part, width, h, f->bias, VRAM_SHARD_ROWS);
+        linear(t, vram_or_else(n->up, "up_proj"), part, width, h, f->bias, VRAM_SHARD_ROWS);
     }
     linear(t, down, part, h, width, f->bias, VRAM_SHARD_COLUMNS);
 }
@@ -332,7 +330,7 @@ static void expert_modules(table *t, const vram_ffn *f)
 {
     const vram_names *n = &t->model->names;
     int first = t->model->tensors;
-    dense(t, f, VRAM_PART_EXPERT, f->expert_width, false, "", or_else(n->down, "down_proj"));
+    dense(t, f, VRAM_PART_EXPERT, f->expert_width, false, "", vram_or_else(n->down, "down_proj"));
     for (int i = first; i < t->model->tensors; i++) {
         t->model->tensor[i].copies = f->experts;
         t->model->tensor[i].shard = VRAM_SHARD_EXPERTS;
@@ -343,7 +341,7 @@ static void expert_modules(table *t, const vram_ffn *f)
 static void experts(table *t, const vram_ffn *f)
 {
     int64_t h = t->model->hidden, in = f->latent_width ? f->latent_width : h, E = f->experts, m = f->expert_width;
-    const char *router = or_else(t->model->names.router, "gate");
+    const char *router = vram_or_else(t->model->names.router, "gate");
     vram_tensor *weight = row(t, router, VRAM_PART_ROUTER, 1, E + f->router_rows, h);
     weight->linear = f->router_linear;
     if (f->router_linear_bias) vector(t, router, VRAM_PART_ROUTER, E + f->router_rows, VRAM_SHARD_NONE);
@@ -371,10 +369,10 @@ static void mlp(table *t, const vram_ffn *f)
 {
     const vram_names *n = &t->model->names;
     if (f->type == VRAM_FFN_NONE) return;
-    if (f->width > 0) dense(t, f, VRAM_PART_MLP, f->width, f->fused_gate_up, or_else(n->gate_up, "gate_up_proj"), or_else(n->down, "down_proj"));
+    if (f->width > 0) dense(t, f, VRAM_PART_MLP, f->width, f->fused_gate_up, vram_or_else(n->gate_up, "gate_up_proj"), vram_or_else(n->down, "down_proj"));
     if (f->experts > 0) experts(t, f);
     if (f->shared_width > 0)
-        dense(t, f, VRAM_PART_SHARED_EXPERT, f->shared_width, f->shared_fused, or_else(n->shared_gate_up, "gate_up_proj"), or_else(n->shared_down, "down_proj"));
+        dense(t, f, VRAM_PART_SHARED_EXPERT, f->shared_width, f->shared_fused, vram_or_else(n->shared_gate_up, "gate_up_proj"), vram_or_else(n->shared_down, "down_proj"));
     if (f->shared_gate) linear(t, "shared_expert_gate", VRAM_PART_SHARED_EXPERT, 1, t->model->hidden, false, VRAM_SHARD_NONE);
 }
 

@@ -374,8 +374,6 @@ static vram_cell linear(const block *b, vram_cell x, const char *name, double ro
     return with_adapter(b, x, y, &l, rank);
 }
 
-static const char *or_else(const char *name, const char *standard) { return name ? name : standard; }
-
 /* ------------------------------------------------------------------------------------------------------------ attention -- */
 
 /* x cos + rotate_half(x) sin; cos and sin are in the type of the hidden states */
@@ -554,7 +552,7 @@ static void fused_qkv(const block *b, vram_cell x, vram_cell qkv[3])
     vram_tape *t = b->t;
     double d = (double)a->head_dim, rows = (double)(a->heads + 2 * a->kv_heads) * d;
     const vram_size size[3] = {heads_wide(b, VRAM_SYMBOL_HEADS, (double)a->heads, d), heads_wide(b, VRAM_SYMBOL_KV_HEADS, (double)a->kv_heads, d), heads_wide(b, VRAM_SYMBOL_KV_HEADS, (double)a->kv_heads, d)};
-    vram_cell all = linear(b, x, or_else(b->pass->model->names.qkv, "qkv_proj"), rows, (double)b->pass->model->hidden, wide(b, VRAM_SYMBOL_WIDTH, rows), VRAM_WHAT_FUSED_QKV);
+    vram_cell all = linear(b, x, vram_or_else(b->pass->model->names.qkv, "qkv_proj"), rows, (double)b->pass->model->hidden, wide(b, VRAM_SYMBOL_WIDTH, rows), VRAM_WHAT_FUSED_QKV);
     if (b->style.qkv == QKV_CHUNKED) all = vram_op_transposed(t, all);
     if (b->style.qkv != QKV_SLICED) vram_op_split(t, all, 3, size, qkv);
     for (int i = 0; b->style.qkv == QKV_COPIED && i < 3; i++) qkv[i] = vram_op_copy(t, qkv[i], size[i], VRAM_WHAT_VALUE);
@@ -610,7 +608,7 @@ static void separate_qkv(const block *b, vram_cell x, vram_cell qkv[3], vram_cel
         }
         double of = i ? kv : heads, twice = i == 0 && a->output_gate ? 2 : 1;
         vram_size size = i ? kv_size : heads_wide(b, VRAM_SYMBOL_HEADS, heads, d);
-        vram_cell y = linear(b, x, i ? or_else(n->k, "k_proj") : or_else(n->q, "q_proj"), of * d * twice, h, i ? kv_size : heads_wide(b, VRAM_SYMBOL_HEADS, heads, d * twice), i ? VRAM_WHAT_KEY : VRAM_WHAT_QUERY);
+        vram_cell y = linear(b, x, i ? vram_or_else(n->k, "k_proj") : vram_or_else(n->q, "q_proj"), of * d * twice, h, i ? kv_size : heads_wide(b, VRAM_SYMBOL_HEADS, heads, d * twice), i ? VRAM_WHAT_KEY : VRAM_WHAT_QUERY);
         y = with_side_path(b, x, y, VRAM_PART_ATTENTION, of * d, h);
         if (twice > 1) {
             vram_cell half[2];
@@ -625,10 +623,10 @@ static void separate_qkv(const block *b, vram_cell x, vram_cell qkv[3], vram_cel
         if (each) y = head_norm(b, y, i ? VRAM_SYMBOL_KV_HEADS : VRAM_SYMBOL_HEADS, of);
         qkv[i] = y;
     }
-    if (!a->k_is_v) qkv[2] = with_side_path(b, x, linear(b, x, or_else(n->v, "v_proj"), kv * v, h, heads_wide(b, VRAM_SYMBOL_KV_HEADS, kv, v), VRAM_WHAT_VALUE), VRAM_PART_ATTENTION, kv * v, h);
+    if (!a->k_is_v) qkv[2] = with_side_path(b, x, linear(b, x, vram_or_else(n->v, "v_proj"), kv * v, h, heads_wide(b, VRAM_SYMBOL_KV_HEADS, kv, v), VRAM_WHAT_VALUE), VRAM_PART_ATTENTION, kv * v, h);
     if (eager_attention(b->pass) || (masked(b) && a->heads != a->kv_heads)) qkv[2] = vram_op_transposed(t, qkv[2]);
     if (b->style.value_norm) qkv[2] = rms_norm(b, qkv[2], ROWS_BY(b, VRAM_SYMBOL_KV_HEADS, kv), v, false);
-    if (a->gate_width > 0) *gate = linear(b, x, or_else(n->attention_gate, "gate_proj"), (double)a->gate_width, h, wide(b, VRAM_SYMBOL_WIDTH, (double)a->gate_width), VRAM_WHAT_GATE);
+    if (a->gate_width > 0) *gate = linear(b, x, vram_or_else(n->attention_gate, "gate_proj"), (double)a->gate_width, h, wide(b, VRAM_SYMBOL_WIDTH, (double)a->gate_width), VRAM_WHAT_GATE);
 }
 
 static double rotary_part(const block *b)
@@ -786,7 +784,7 @@ static vram_cell attention(const block *b, vram_cell x, vram_cell *weights)
     if (gate >= 0) y = vram_op_mul(t, y, vram_op_unary(t, gate, false, true, 0, VRAM_WHAT_GATE), VRAM_WHAT_ATTENTION_OUTPUT);
     vram_tape_hold(t, gate);
     if (b->style.sub_norms) y = norm_of(b, y, b->rows, heads[0] * d);
-    vram_cell out = linear(b, y, or_else(b->pass->model->names.o, "o_proj"), (double)b->pass->model->hidden, heads[0] * (double)a->v_head_dim, b->hidden, VRAM_WHAT_ATTENTION_PROJECTION);
+    vram_cell out = linear(b, y, vram_or_else(b->pass->model->names.o, "o_proj"), (double)b->pass->model->hidden, heads[0] * (double)a->v_head_dim, b->hidden, VRAM_WHAT_ATTENTION_PROJECTION);
     vram_cell dropped = vram_op_dropout(t, out, b->pass->dropout, VRAM_WHAT_ATTENTION_PROJECTION);
     const vram_cell held[] = {x, turned[0], turned[1], qkv[2]};
     vram_part_hold(b, 4, held);
@@ -843,7 +841,7 @@ static bool fused_gate(const block *b)
 {
     const vram_names *n = &b->pass->model->names;
     if (!fused_kernels(b) || b->pass->scenario->training.attention != VRAM_ATTENTION_FLASH) return fused_kernels(b);
-    return adapter_rank(b, or_else(n->gate, "gate_proj")) > 0 && adapter_rank(b, or_else(n->up, "up_proj")) > 0 && adapter_rank(b, or_else(n->down, "down_proj")) > 0;
+    return adapter_rank(b, vram_or_else(n->gate, "gate_proj")) > 0 && adapter_rank(b, vram_or_else(n->up, "up_proj")) > 0 && adapter_rank(b, vram_or_else(n->down, "down_proj")) > 0;
 }
 
 /* GptOssExperts, MiniMax-M3: (clamp(up) + 1) * gate * sigmoid(alpha gate), gate clamped */
@@ -880,7 +878,7 @@ static vram_cell dense(const block *b, vram_cell x, double f, bool fused, const 
     vram_size inner = wide(b, VRAM_SYMBOL_INTERMEDIATE, f);
     vram_cell product, whole = VRAM_NO_CELL, named[3] = {VRAM_NO_CELL, VRAM_NO_CELL, VRAM_NO_CELL};
     if (b->layer->ffn.type == VRAM_FFN_PLAIN) {
-        product = activation(b, linear(b, x, or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP));
+        product = activation(b, linear(b, x, vram_or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP));
     } else if (fused) {
         vram_cell both = linear(b, x, gate_up, 2 * f, h, ROWS_BY_2(b, VRAM_SYMBOL_COPIES, 2, VRAM_SYMBOL_INTERMEDIATE, f), VRAM_WHAT_GATE_UP), half[2];
         both = with_side_path(b, x, both, VRAM_PART_MLP, 2 * f, h);
@@ -891,12 +889,12 @@ static vram_cell dense(const block *b, vram_cell x, double f, bool fused, const 
         }
         product = gated(b, half[0], half[1]);
     } else if (fused_gate(b)) {
-        vram_cell gate = linear(b, x, or_else(n->gate, "gate_proj"), f, h, inner, VRAM_WHAT_GATE);
-        product = vram_op_fused_gate(t, gate, linear(b, x, or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP), VRAM_WHAT_GATED);
+        vram_cell gate = linear(b, x, vram_or_else(n->gate, "gate_proj"), f, h, inner, VRAM_WHAT_GATE);
+        product = vram_op_fused_gate(t, gate, linear(b, x, vram_or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP), VRAM_WHAT_GATED);
     } else {
-        named[0] = bounded(b, linear(b, x, or_else(n->gate, "gate_proj"), f, h, inner, VRAM_WHAT_GATE), VRAM_WHAT_GATE);
+        named[0] = bounded(b, linear(b, x, vram_or_else(n->gate, "gate_proj"), f, h, inner, VRAM_WHAT_GATE), VRAM_WHAT_GATE);
         if (!b->style.bounded) named[1] = activation(b, named[0]);
-        named[2] = bounded(b, linear(b, x, or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP), VRAM_WHAT_UP);
+        named[2] = bounded(b, linear(b, x, vram_or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP), VRAM_WHAT_UP);
         if (b->style.bounded) named[1] = activation(b, named[0]);
         product = vram_op_mul(t, named[1], named[2], VRAM_WHAT_GATED);
     }
@@ -925,7 +923,7 @@ static vram_cell router(const block *b, vram_cell x)
 {
     const vram_ffn *f = &b->layer->ffn;
     vram_tape *t = b->t;
-    const char *name = or_else(b->pass->model->names.router, "gate");
+    const char *name = vram_or_else(b->pass->model->names.router, "gate");
     if (b->style.normed_router) x = vram_op_constant(t, vram_op_mul_weight(t, vector(b, (double)b->pass->model->hidden), rms_norm(b, x, b->rows, 0, false), VRAM_WHAT_NORM_OUTPUT), 0, VRAM_WHAT_NORM_OUTPUT);
     static const char *const wide_routers[] = {"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe", "glm4_moe_lite", "glm_moe_dsa", "dots1", "kimi_k2", "kimi_linear", "longcat_flash", "axk1", "bailing_hybrid",
                                           "exaone_moe", "hunyuan_v1_moe", "hy_v3", "mimo_v2_flash", "nemotron_h", "solar_open", NULL};
@@ -1050,7 +1048,7 @@ static vram_cell every_expert(const block *b, vram_cell x)
     double h = (double)b->pass->model->hidden, m = (double)f->expert_width;
     vram_factor e = {VRAM_SYMBOL_EXPERTS, (double)f->experts};
     vram_size inner = ROWS_BY_2(b, e.symbol, e.value, VRAM_SYMBOL_INTERMEDIATE, m), both_size = ROWS_BY_2(b, e.symbol, e.value, VRAM_SYMBOL_WIDTH, 2 * m), outer = ROWS_BY_2(b, e.symbol, e.value, VRAM_SYMBOL_HIDDEN, h), scores_size = ROWS_BY(b, e.symbol, e.value);
-    vram_cell logits = linear(b, x, or_else(n->router, "router"), (double)f->experts, h, scores_size, VRAM_WHAT_ROUTER_WEIGHTS), half[2], factors[4];
+    vram_cell logits = linear(b, x, vram_or_else(n->router, "router"), (double)f->experts, h, scores_size, VRAM_WHAT_ROUTER_WEIGHTS), half[2], factors[4];
     vram_cell top = vram_op_gather(t, logits, wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_cell spread = vram_op_cast(t, vram_op_gather(t, top, scores_size, VRAM_WHAT_ROUTER_WEIGHTS), 4, VRAM_WHAT_ROUTER_WEIGHTS);
     vram_cell scores = vram_op_cast(t, vram_op_unary(t, spread, false, true, 0, VRAM_WHAT_ROUTER_WEIGHTS), vram_width(t, x), VRAM_WHAT_ROUTER_WEIGHTS);
@@ -1059,7 +1057,7 @@ static vram_cell every_expert(const block *b, vram_cell x)
     vram_op_split(t, both, 2, (const vram_size[]){inner, inner}, half);
     vram_cell second = expert_matrix(b, "down_proj", h, m, factors + 2), each = vram_op_matmul(t, gated(b, half[0], half[1]), second, outer, VRAM_WHAT_EXPERT_OUTPUTS);
     vram_tape_hold(t, both);
-    vram_cell shared = dense(b, x, (double)f->shared_width, f->shared_fused, or_else(n->shared_gate_up, "gate_up_proj"), or_else(n->shared_down, "down_proj"));
+    vram_cell shared = dense(b, x, (double)f->shared_width, f->shared_fused, vram_or_else(n->shared_gate_up, "gate_up_proj"), vram_or_else(n->shared_down, "down_proj"));
     vram_cell y = vram_op_add(t, shared, vram_op_sum(t, each, b->hidden, VRAM_WHAT_EXPERT_OUTPUTS), VRAM_WHAT_MLP_OUTPUT);
     const vram_cell names[] = {x, logits, scores, in, each, first, second, factors[0], factors[1], factors[2], factors[3]};
     vram_part_hold(b, (int)(sizeof names / sizeof *names), names);
@@ -1070,7 +1068,7 @@ static vram_cell shared_expert(const block *b, vram_cell x)
 {
     const vram_ffn *f = &b->layer->ffn;
     const vram_names *n = &b->pass->model->names;
-    return f->shared_width > 0 ? dense(b, x, (double)f->shared_width, f->shared_fused, or_else(n->shared_gate_up, "gate_up_proj"), or_else(n->shared_down, "down_proj")) : VRAM_NO_CELL;
+    return f->shared_width > 0 ? dense(b, x, (double)f->shared_width, f->shared_fused, vram_or_else(n->shared_gate_up, "gate_up_proj"), vram_or_else(n->shared_down, "down_proj")) : VRAM_NO_CELL;
 }
 
 static vram_cell mlp(const block *b, vram_cell x)
@@ -1081,7 +1079,7 @@ static vram_cell mlp(const block *b, vram_cell x)
     if (f->experts > 0 && b->style.every_expert) return every_expert(b, x);
     vram_cell y = VRAM_NO_CELL, shared = first ? shared_expert(b, x) : VRAM_NO_CELL;
     if (f->experts > 0) y = fused_experts(b) ? liger_experts(b, x, x) : experts(b, x, x);
-    else if (f->width > 0) y = dense(b, x, (double)f->width, f->fused_gate_up, or_else(n->gate_up, "gate_up_proj"), or_else(n->down, "down_proj"));
+    else if (f->width > 0) y = dense(b, x, (double)f->width, f->fused_gate_up, vram_or_else(n->gate_up, "gate_up_proj"), vram_or_else(n->down, "down_proj"));
     if (!first) shared = shared_expert(b, x);
     if (shared >= 0 && f->shared_gate) {
         vram_cell weight = linear(b, x, "shared_expert_gate", 1, (double)b->pass->model->hidden, b->rows, VRAM_WHAT_ROUTER_WEIGHTS);
@@ -1405,7 +1403,7 @@ static vram_cell mlp_beside_experts(const block *b, vram_cell x)
     const vram_ffn *f = &b->layer->ffn;
     const vram_names *n = &b->pass->model->names;
     vram_tape *t = b->t;
-    vram_cell first = norm(b, dense(b, norm(b, x), (double)f->width, f->fused_gate_up, or_else(n->gate_up, "gate_up_proj"), or_else(n->down, "down_proj")));
+    vram_cell first = norm(b, dense(b, norm(b, x), (double)f->width, f->fused_gate_up, vram_or_else(n->gate_up, "gate_up_proj"), vram_or_else(n->down, "down_proj")));
     vram_cell second = norm(b, experts(b, norm(b, x), x)), sum = vram_op_add(t, first, second, VRAM_WHAT_MLP_OUTPUT);
     vram_cell y = norm(b, sum);
     const vram_cell names[] = {first, second};

@@ -26,6 +26,7 @@ static inline double vram_max(double a, double b) { return a > b ? a : b; }
 static inline double vram_ceil_div(double a, double b) { return ceil(a / b); }
 static inline double vram_floor_div(double a, double b) { return floor(a / b); }
 static inline double vram_round_up(double a, double step) { return ceil(a / step) * step; } /* a, up to a multiple of step */
+static inline const char *vram_or_else(const char *name, const char *standard) { return name ? name : standard; } /* a family's own name for it */
 
 /* ---- ledger.c ---- */
 

@@ -12,7 +12,6 @@ static const vram_what MADE = VRAM_WHAT_STATE_ACTIVATIONS, SCORES = VRAM_WHAT_ST
 enum { DELTA_CHUNK = 64 };
 
 static double one_or(double x) { return x > 0 ? x : 1; }
-static const char *or_else(const char *name, const char *standard) { return name ? name : standard; }
 
 /* tokens x heads x width, and the same with the tokens padded to chunks */
 static vram_size heads_of(const block *b, double tokens, double heads, double width)
@@ -152,7 +151,7 @@ static vram_cell mamba2(const block *b, vram_cell x)
     vram_size part[3] = {vram_part_wide(b, VRAM_SYMBOL_WIDTH, inner), vram_part_wide(b, VRAM_SYMBOL_WIDTH, channels), vram_part_wide(b, VRAM_SYMBOL_HEADS, (double)s->heads)};
     vram_size inside[3] = {part[0], vram_part_wide(b, VRAM_SYMBOL_STATE, keys), vram_part_wide(b, VRAM_SYMBOL_STATE, keys)};
     vram_cell in = b->style.scaled_state ? vram_op_constant(t, x, 0, MADE) : x, of[3], xBC[3], final = VRAM_NO_CELL, y;
-    vram_cell projected = vram_part_linear(b, in, or_else(n->state_in, "in_proj"), rows, h, vram_part_wide(b, VRAM_SYMBOL_WIDTH, rows), MADE);
+    vram_cell projected = vram_part_linear(b, in, vram_or_else(n->state_in, "in_proj"), rows, h, vram_part_wide(b, VRAM_SYMBOL_WIDTH, rows), MADE);
     bool wide_buffers = b->pass->scenario->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2 && b->pass->scenario->training.precision != VRAM_PRECISION_BF16 && !b->pass->lora; /* fully_shard casts parameters, mup_vector stays as the model was made */
     if (b->style.scaled_state) projected = vram_op_constant(t, projected, wide_buffers ? 4 : b->pass->plain_width, MADE);
     vram_op_split(t, projected, 3, part, of); /* gate; x, B, C; dt */
@@ -167,7 +166,7 @@ static vram_cell mamba2(const block *b, vram_cell x)
     vram_cell scanned = y;
     if (s->gated_norm) y = gated_norm(b, y, of[0], (double)s->groups);
     else y = vram_op_mul(t, y, silu(b, of[0], MADE), MADE);
-    vram_cell out = vram_part_linear(b, vram_op_cast(t, y, vram_width(t, x), MADE), or_else(n->state_out, "out_proj"), h, inner, b->hidden, MADE);
+    vram_cell out = vram_part_linear(b, vram_op_cast(t, y, vram_width(t, x), MADE), vram_or_else(n->state_out, "out_proj"), h, inner, b->hidden, MADE);
     const vram_cell names[] = {x, projected, final, scanned, y};
     vram_part_hold(b, 5, names);
     return out;

@@ -192,8 +192,6 @@ vram_tensor *config_extra(reader *r, int kind, const char *name, vram_part part,
 
 /* ------------------------------------------------------------------------------------------- what all layers share -- */
 
-static const char *or_else(const char *key, const char *standard) { return key ? key : standard; }
-
 /* A key that may stand outside the language model's part. */
 static bool shared_flag(reader *r, const char *key, bool standard)
 {
@@ -228,11 +226,11 @@ static void sizes(reader *r)
     const family *f = r->family;
     const family_keys *k = f->keys ? f->keys : &standard;
     vram_model *m = r->model;
-    m->hidden = required(r, or_else(k->hidden, "hidden_size"), f->hidden, 1 << 20);
-    m->layers = required(r, or_else(k->layers, "num_hidden_layers"), f->layers, VRAM_MAX_LAYERS);
-    m->vocab = required(r, or_else(k->vocab, "vocab_size"), f->vocab, 1 << 24);
-    m->max_positions = config_whole(r, or_else(k->positions, "max_position_embeddings"), f->positions, 0, INT64_C(1) << 40);
-    r->width = config_whole(r, or_else(k->width, "intermediate_size"), f->width < 0 ? -f->width * m->hidden : f->width, 0, CONFIG_WIDEST);
+    m->hidden = required(r, vram_or_else(k->hidden, "hidden_size"), f->hidden, 1 << 20);
+    m->layers = required(r, vram_or_else(k->layers, "num_hidden_layers"), f->layers, VRAM_MAX_LAYERS);
+    m->vocab = required(r, vram_or_else(k->vocab, "vocab_size"), f->vocab, 1 << 24);
+    m->max_positions = config_whole(r, vram_or_else(k->positions, "max_position_embeddings"), f->positions, 0, INT64_C(1) << 40);
+    r->width = config_whole(r, vram_or_else(k->width, "intermediate_size"), f->width < 0 ? -f->width * m->hidden : f->width, 0, CONFIG_WIDEST);
     bool windowed = !(r->is & NEEDS_SWITCHED_WINDOW) || config_flag(r, "use_sliding_window", false);
     if (windowed && !config_is_null(r, "sliding_window")) r->window = config_whole(r, "sliding_window", f->window, 0, INT64_C(1) << 40);
 }
@@ -265,16 +263,16 @@ static void softmax_template(reader *r)
     const family_keys *k = f->keys ? f->keys : &standard;
     vram_attention *a = &r->attention;
     a->type = VRAM_MIXER_SOFTMAX;
-    a->heads = config_whole(r, or_else(k->heads, "num_attention_heads"), f->heads, 1, CONFIG_COUNT);
+    a->heads = config_whole(r, vram_or_else(k->heads, "num_attention_heads"), f->heads, 1, CONFIG_COUNT);
     a->kv_heads = f->kv_heads > 0 && f->kv_heads < a->heads ? f->kv_heads : a->heads;
-    const char *kv = or_else(k->kv_heads, "num_key_value_heads");
+    const char *kv = vram_or_else(k->kv_heads, "num_key_value_heads");
     if (config_is_null(r, kv)) a->kv_heads = a->heads;
     if (!(r->is & HAS_NO_KV_KEY)) a->kv_heads = config_whole(r, kv, a->kv_heads, 1, a->heads);
-    const char *size = or_else(k->head_dim, "head_dim");
+    const char *size = vram_or_else(k->head_dim, "head_dim");
     int64_t even = a->heads > 0 ? r->model->hidden / a->heads : 0;
     int64_t usual = f->head_dim > 0 && !config_is_null(r, size) ? f->head_dim : even;
     a->head_dim = r->is & IGNORES_HEAD_DIM ? even : config_whole(r, size, usual, 1, CONFIG_COUNT);
-    if (a->head_dim < 1) config_fail(r, VRAM_ERROR_CONFLICT, or_else(k->heads, "num_attention_heads"), (double)a->heads, 1, (double)r->model->hidden);
+    if (a->head_dim < 1) config_fail(r, VRAM_ERROR_CONFLICT, vram_or_else(k->heads, "num_attention_heads"), (double)a->heads, 1, (double)r->model->hidden);
     a->v_head_dim = a->head_dim;
 }
 
@@ -330,7 +328,7 @@ static void sparse_template(reader *r)
     s->type = r->is & IS_PLAIN ? VRAM_FFN_PLAIN : VRAM_FFN_GATED;
     s->router_rows = e->zero_keys ? config_whole(r, e->zero_keys, e->zero, 0, CONFIG_COUNT) : 0;
     s->experts_per_token = config_whole(r, KEYS_PER_TOKEN, e->per_token < s->experts ? e->per_token : s->experts, 1, s->experts + s->router_rows);
-    s->expert_width = config_whole(r, or_else(e->width_keys, "moe_intermediate_size"), e->width ? e->width : r->width, 1, CONFIG_WIDEST);
+    s->expert_width = config_whole(r, vram_or_else(e->width_keys, "moe_intermediate_size"), e->width ? e->width : r->width, 1, CONFIG_WIDEST);
     s->shared_width = s->expert_width * config_whole(r, KEYS_SHARED, e->shared, 0, CONFIG_COUNT);
     if (e->shared_keys) s->shared_width = config_whole(r, e->shared_keys, e->shared_width, 0, CONFIG_WIDEST);
     s->bias = (r->on & ON_MLP) != 0;
@@ -390,7 +388,7 @@ static bool is_sparse(reader *r, int64_t i)
     int64_t step;
     switch (e->rule) {
     case SPARSE_ALL: return true;
-    case SPARSE_AFTER_FIRST: return i >= config_whole(r, or_else(e->first_keys, "first_k_dense_replace"), e->first, 0, VRAM_MAX_LAYERS);
+    case SPARSE_AFTER_FIRST: return i >= config_whole(r, vram_or_else(e->first_keys, "first_k_dense_replace"), e->first, 0, VRAM_MAX_LAYERS);
     case SPARSE_STEP:
         step = config_whole(r, "decoder_sparse_step moe_layer_frequency", 1, 1, VRAM_MAX_LAYERS);
         return (i + 1) % step == 0 && !config_contains(config_list(r, "mlp_only_layers", 0), i);
