@@ -1,7 +1,7 @@
 /* core.h -- what the modules of the core say to each other. Not for users of the library: they have vram.h.
  *
  * A module appends entries and knows no other module's entries. Order of a call:
- *   estimate.c  ->  weights.c kv_cache.c engine*.c | training.c (block.c replay.c lora.c parallel.c) | rl.c  ->  gpu.c  ->  ledger.c sums
+ *   estimate.c  ->  weights.c kv_cache.c engine*.c | training.c (block*.c replay.c lora.c parallel.c) | rl.c  ->  gpu.c  ->  ledger.c sums
  */
 #ifndef VRAM_CORE_H
 #define VRAM_CORE_H

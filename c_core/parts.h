@@ -1,10 +1,10 @@
-/* parts.h -- with what the programs of a block are written: block.c has the parts that all families share, mixers.c the state-space mixers. */
+/* parts.h -- with what the programs of a block are written: what the files of its parts (style.c, block_*.c, mixers.c) have of each other. */
 #ifndef VRAM_PARTS_H
 #define VRAM_PARTS_H
 
 #include "block.h"
 
-/* How a family writes what all have: a row each, below */
+/* How a family writes what all have: a row each, in style.c */
 /* weight * x.to(type); (x * (1 + weight)).to(type); (weight * x).to(type); the same with the weight in fp32; (x * weight).to(type), in fp32 */
 typedef enum { NORM_LLAMA, NORM_GEMMA, NORM_OLMO, NORM_HELIUM, NORM_GEMMA_4 } norm_style;
 typedef enum { ACT_KERNEL, ACT_RELU, ACT_NEW_GELU, ACT_RELU_SQUARED, ACT_XIELU } act_style; /* one kernel that saves its input; one that saves its output; written out in PyTorch */
@@ -82,23 +82,87 @@ vram_size vram_part_rows(const block *b, int factors, vram_symbol a, double x, v
 #define ROWS_BY(b, ...) vram_part_rows(b, 3, __VA_ARGS__, 0, 0)
 #define ROWS_BY_2(b, ...) vram_part_rows(b, 4, __VA_ARGS__)
 
+static inline vram_size vram_part_wide(const block *b, vram_symbol symbol, double width) { return ROWS_BY(b, symbol, width); }
+static inline vram_size vram_part_heads(const block *b, vram_symbol symbol, double heads, double head_dim) { return ROWS_BY_2(b, symbol, heads, VRAM_SYMBOL_HEAD_DIM, head_dim); }
+vram_size vram_part_stream_size(const block *b); /* what stands between the blocks, all its streams */
+
+/* The model's forward() has a name for it while the layers run. */
+static inline void vram_part_name(const block *b, vram_cell x) { b->t->cell[x].cached = true; }
 void vram_part_hold(const block *b, int n, const vram_cell cells[]); /* names of Python's, until here */
-vram_size vram_part_wide(const block *b, vram_symbol symbol, double width);
-vram_cell vram_part_vector(const block *b, double length); /* a base model's weight that is no linear layer's */
-vram_cell vram_part_linear(const block *b, vram_cell x, const char *name, double rows, double columns, vram_size out, vram_what what);
-vram_cell vram_part_norm(const block *b, vram_cell x, vram_size rows, double width);
+vram_cell vram_part_vector(const block *b, double length); /* a base model's weight that is no linear layer's: trained, or frozen under LoRA */
 
+/* Sequence parallelism: what stands between the blocks has its tokens divided over the ranks. A block gathers them and keeps what it has
+ * gathered; its output, a part of the sum on each rank, is summed and scattered. Source: torch/distributed/tensor/parallel/style.py
+ * (PrepareModuleInput, RowwiseParallel), as torchtitan/models/llama3/infra/parallelize.py has them. */
+static inline vram_cell vram_part_gather(const block *b, vram_cell x) { return b->stream == b->hidden ? x : vram_op_resized(b->t, x, b->hidden, false, VRAM_WHAT_GATHERED_INPUT); }
+static inline vram_cell vram_part_scatter(const block *b, vram_cell x) { return b->stream == b->hidden ? x : vram_op_resized(b->t, x, b->stream, false, VRAM_WHAT_HIDDEN_STATES); }
+
+/* ---- style.c ---- */
+
+style vram_style_of(const vram_model *model);
+bool vram_part_is_eager(const vram_pass *pass); /* attention is computed as it is written down */
+static inline bool vram_part_is_fused(const block *b) { return b->pass->scenario->training.kernels == VRAM_KERNELS_FUSED; }
+
+/* ---- block_norm.c ---- */
+
+vram_cell vram_part_norm(const block *b, vram_cell x, vram_size rows, double width); /* the model's */
+vram_cell vram_part_stream_norm(const block *b, vram_cell x);                        /* the same, of the residual stream */
+vram_cell vram_part_rms_norm(const block *b, vram_cell x, vram_size rows, double width, bool weighted);
+vram_cell vram_part_unnamed_norm(const block *b, vram_cell x, vram_size rows, double width); /* width 0: without a weight */
+
+/* ---- block_linear.c ---- */
+
+/* What a linear layer needs to know: its name in the family, output and input features */
+typedef struct { const char *name; double rows, columns; vram_size out; vram_what what; } linear_shape;
+vram_cell vram_part_linear(const block *b, vram_cell x, const char *name, double rows, double columns, vram_size out, vram_what what); /* with its adapter */
+vram_cell vram_part_adapted(const block *b, vram_cell x, vram_cell y, const linear_shape *shape, double rank); /* y = layer(x), and the adapter; rank 0: none */
+vram_cell vram_part_with_side_path(const block *b, vram_cell x, vram_cell y, vram_part part, double rows, double columns);
+vram_cell vram_part_matrix(const block *b, double rows, double columns, int width, bool trained);
+const vram_tensor *vram_part_row(const block *b, const char *name, bool bias, bool stacked); /* of the table of parameters, in this layer; NULL: none */
+double vram_part_adapter_rank(const block *b, const char *name);
+
+/* ---- block_attention.c, block_latent.c; *weights: what eager attention returns beside ---- */
+
+vram_cell vram_part_attention(const block *b, vram_cell x, vram_cell *weights);
+vram_cell vram_part_latent_attention(const block *b, vram_cell x, vram_cell *weights);
+vram_cell vram_part_sdpa(const block *b, vram_cell q, vram_cell k, vram_cell v, bool copied);
+vram_cell vram_part_eager(const block *b, vram_cell q, vram_cell k, vram_cell v, vram_cell *weights);
+vram_cell vram_part_rotary(const block *b, vram_cell x, double heads, double head_dim, vram_what what);
 vram_cell vram_part_turned(const block *b, vram_cell x, double heads, double head_dim, double part, vram_what what); /* rotary on a part of each head */
-vram_cell vram_part_mlp(const block *b, vram_cell x);
 
-/* block_v4.c */
+/* ---- block_mlp.c, block_experts.c ---- */
+
+vram_cell vram_part_mlp(const block *b, vram_cell x); /* one, experts, or both */
+vram_cell vram_part_dense(const block *b, vram_cell x, double width, bool fused, const char *gate_up, const char *down);
+vram_cell vram_part_experts(const block *b, vram_cell x, vram_cell routed); /* routed: what the router reads */
+vram_cell vram_part_gated(const block *b, vram_cell gate, vram_cell up);
+vram_cell vram_part_clamped_gate(const block *b, vram_cell gate, vram_cell up);
+vram_cell vram_part_activation(const block *b, vram_cell x);
+vram_cell vram_part_in_fp32(const block *b, vram_cell x); /* under autocast */
+
+/* ---- block_gemma3n.c ---- */
+
+double vram_gemma3n_streams(const block *b);
+vram_cell vram_gemma3n_embeddings(const block *b, vram_cell words);
+vram_cell vram_gemma3n_layer(const block *b, vram_cell x, vram_cell *weights);
+vram_cell vram_gemma3n_collapsed(const block *b, vram_cell x);
+/* Inputs of a layer's own, of small Gemma 4 too; size: wide_inputs is 0 where there are none */
+vram_size vram_gemma3n_inputs_size(const block *b, double *wide_inputs);
+bool vram_gemma3n_inputs_trained(const block *b);
+void vram_gemma3n_inputs(const block *b, vram_cell words);
+vram_cell vram_gemma3n_with_input(const block *b, vram_cell x);
+
+/* ---- block_v4.c ---- */
+
 double vram_v4_streams(const vram_model *model);
 vram_size vram_v4_stream_size(const block *b);
 vram_cell vram_v4_embeddings(const block *b, vram_cell words);
 vram_cell vram_v4_layer(const block *b, vram_cell x);
 vram_cell vram_v4_collapsed(const block *b, vram_cell x);
 
+/* ---- mixers.c ---- */
+
 bool vram_mixer_known(const vram_state *state); /* has a program of its own */
-vram_cell vram_mixer_write(const block *b, vram_cell x); /* mixers.c: the layer's state-space mixer */
+vram_cell vram_mixer_write(const block *b, vram_cell x); /* the layer's state-space mixer */
 
 #endif

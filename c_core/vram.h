@@ -181,7 +181,7 @@ typedef int vram_format;
 
 /* ------------------------------------------------------------------------------------------------------------ model --
  * A model is a list of layer kinds and, per layer, which kind it is. Configs of every family are brought to this one form
- * (json/config.c); architecture.c makes the table of its parameter tensors; block.c what a training step makes of it. */
+ * (json/config.c); architecture.c makes the table of its parameter tensors; block*.c what a training step makes of it. */
 
 typedef enum { VRAM_MIXER_NONE, VRAM_MIXER_SOFTMAX, VRAM_MIXER_MLA } vram_mixer;
 typedef enum {
