@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* ------------------------------------------------------------------------------------------- sizes, beginning and end -- */
+/* ------------------------------------------------------------------------------------------ sizes, beginning and end -- */
 
 vram_size vram_part_size(const block *b, int factors, vram_symbol a, double x, vram_symbol c, double y, vram_symbol d, double z, vram_symbol e, double w)
 {
@@ -56,7 +56,7 @@ static void finish(block *b, vram_cell y)
     if (y >= 0) b->t->cell[b->t->cell[y].base].last_use = -1; /* the next piece holds it */
 }
 
-/* ------------------------------------------------------------------------------------------------------------- a pass -- */
+/* ------------------------------------------------------------------------------------------------------------ a pass -- */
 
 static double or_config(double given, double config) { return given >= 0 ? given : config; }
 
@@ -120,7 +120,7 @@ bool vram_caller_keeps_logits(const vram_scenario *s)
     return s->parallel.engine == VRAM_PARALLEL_ENGINE_PLAIN || s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- embedding -- */
+/* --------------------------------------------------------------------------------------------------------- embedding -- */
 
 static vram_cell table_of(const block *b, vram_symbol symbol, double rows)
 {
@@ -178,7 +178,7 @@ void vram_block_embedding(const vram_pass *pass, vram_tape *t)
     finish(&b, vram_part_scatter(&b, y));
 }
 
-/* ------------------------------------------------------------------------------------------------------------- layers -- */
+/* ------------------------------------------------------------------------------------------------------------ layers -- */
 
 static vram_cell residual(const block *b, vram_cell x, vram_cell y)
 {
@@ -336,7 +336,7 @@ void vram_block_mixer(const vram_pass *pass, int kind, vram_tape *t)
     finish(&b, vram_mixer_write(&b, vram_tape_outside(t, b.hidden, pass->width, VRAM_WHAT_HIDDEN_STATES)));
 }
 
-/* ------------------------------------------------------------------------------------------------------ head and loss -- */
+/* ----------------------------------------------------------------------------------------------------- head and loss -- */
 
 static vram_cell head_weight(const block *b)
 {
@@ -424,7 +424,7 @@ void vram_block_head(const vram_pass *pass, vram_tape *t)
     finish(&b, VRAM_NO_CELL);
 }
 
-/* -------------------------------------------------------------------------------------------------- what layers share -- */
+/* ------------------------------------------------------------------------------------------------- what layers share -- */
 
 /* numbers of cos for a position; of latent attention those that turn (head_dim = qk_rope_head_dim: models/deepseek_v3/configuration_deepseek_v3.py) */
 static double rotary_dim(const vram_model *m)

@@ -3,8 +3,8 @@
  * A tape is a list of operations at the grain of PyTorch's own (a cast, a product, a matrix product, an attention kernel). Each
  * says which tensors it makes on the way forward, which of its inputs and outputs autograd saves, and which tensors its
  * gradient makes. That is all that has to be known about an operation; who is alive when follows by counting holders:
- * Python's names, autograd's saved tensors, gradients on their way. block.c writes tapes, tape.c has the operations,
- * replay.c runs them. */
+ * Python's names, autograd's saved tensors, gradients on their way. Tapes are written by
+ * block*.c, of the operations in op_*.c; run.c runs them. */
 #ifndef VRAM_TAPE_H
 #define VRAM_TAPE_H
 
@@ -107,7 +107,7 @@ vram_cell vram_tape_tied(vram_tape *t, vram_size size, int width, bool trained);
 void vram_tape_hold(vram_tape *t, vram_cell x); /* a name of Python's holds it until here */
 static inline int vram_width(const vram_tape *t, vram_cell x) { return t->cell[x].width; }
 
-/* ---- tape.c: the operations; each returns its output ---- */
+/* ---- op_*.c: the operations; each returns its output ---- */
 
 vram_cell vram_op_cast(vram_tape *t, vram_cell x, int width, vram_what what);
 vram_cell vram_op_linear(vram_tape *t, vram_cell x, vram_cell weight, vram_cell bias, vram_size out, vram_what what); /* bias: VRAM_NO_CELL for none */
@@ -182,7 +182,7 @@ vram_cell vram_op_linear_parallel(vram_tape *t, vram_cell x, bool trained, vram_
 vram_cell vram_op_resized(vram_tape *t, vram_cell x, vram_size out, bool saves, vram_what what); /* any kernel from one size to another */
 vram_cell vram_op_cross_entropy_over(vram_tape *t, vram_cell logits, vram_cell labels);  /* writes the gradient over the logits */
 
-/* tape.c: what trainers of answers do with logits */
+/* What trainers of answers do with logits */
 vram_cell vram_op_pick(vram_tape *t, vram_cell x, vram_size index, vram_size out, vram_what what);    /* x[mask]: rows by an index of its own */
 typedef struct { vram_size tile, tile_weight, tile_rows, rows; } vram_tile_sizes;
 void vram_op_tiled(vram_tape *t, vram_cell x, vram_cell weight, const vram_tile_sizes *sizes);         /* log-probabilities, never whole logits */

@@ -24,7 +24,7 @@
     X(ATTENTION_SCORES, "attention_scores") X(CAUSAL_MASK, "causal_mask") X(ROTARY_TABLES, "rotary_tables")             \
     X(MLP_ACTIVATIONS, "mlp_activations") X(EXPERT_ACTIVATIONS, "expert_activations") X(EXPERT_ORDER, "expert_order")   \
     X(CACHE_COPY, "cache_copy") X(WINDOW_VIEWS, "window_views") X(CUBLAS_WORKSPACE, "cublas_workspace") X(LOGITS, "logits") \
-    /* block.c, tape.c: tensors of a training step */                                                                   \
+    /* block*.c, op_*.c: tensors of a training step */                                                                  \
     X(NORM_SQUARES, "norm_squares") X(NORMALISED, "normalised") X(NORM_STATISTICS, "norm_statistics")                   \
     X(NORM_OUTPUT, "norm_output") X(QUERY, "query") X(KEY, "key") X(VALUE, "value") X(ROTARY, "rotary")                 \
     X(REPEATED_KEYS, "repeated_keys") X(REPEATED_VALUES, "repeated_values")                                             \
