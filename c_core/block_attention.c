@@ -1,13 +1,22 @@
 /* block_attention.c -- attention: projections, rotary positions, PyTorch's kernels or each product written out, and the masks that go with them. */
 #include "parts.h"
 
-/* x cos + rotate_half(x) sin; cos and sin are in the type of the hidden states */
+/* Are a layer's cos and sin in fp32? FSDP 2 casts what a layer is given to the type that it gathers in.
+ * Source: torch/distributed/fsdp/_fully_shard/_fsdp_state.py (_cast_forward_inputs) */
+static bool wide_tables(const block *b)
+{
+    const vram_scenario *s = b->pass->scenario;
+    bool casts = s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2 && (s->training.precision == VRAM_PRECISION_MIXED || s->training.precision == VRAM_PRECISION_AMP);
+    return b->style.wide_tables && !casts;
+}
+
+/* x cos + rotate_half(x) sin; cos and sin are in the type of the hidden states, or in fp32 */
 vram_cell vram_part_rotary(const block *b, vram_cell given, double heads, double head_dim, vram_what what)
 {
     vram_tape *t = b->t;
     if (vram_part_is_fused(b)) return vram_op_in_place(t, given, what);
     vram_cell x = b->style.wide_rotary ? vram_op_cast(t, given, 4, VRAM_WHAT_ROTARY) : given;
-    int table = b->style.wide_tables ? 4 : vram_stream_width(b->pass);
+    int table = wide_tables(b) ? 4 : vram_stream_width(b->pass);
     vram_size half = vram_part_heads(b, VRAM_SYMBOL_HEADS, heads, head_dim / 2);
     vram_cell first = vram_op_constant(t, x, table, VRAM_WHAT_ROTARY);
     vram_cell whole = b->style.wide_halves ? given : x, low = vram_op_slice(t, whole, half, VRAM_WHAT_ROTARY), high = vram_op_slice(t, whole, half, VRAM_WHAT_ROTARY);
@@ -15,7 +24,7 @@ vram_cell vram_part_rotary(const block *b, vram_cell given, double heads, double
     if (b->style.wide_halves) turned = vram_op_cast(t, turned, 4, VRAM_WHAT_ROTARY);
     vram_cell sum = vram_op_add(t, first, vram_op_constant(t, turned, table, VRAM_WHAT_ROTARY), what);
     vram_tape_hold(t, x);
-    return b->style.wide_rotary || b->style.wide_tables ? vram_op_cast(t, sum, vram_width(t, given), what) : sum;
+    return b->style.wide_rotary || wide_tables(b) ? vram_op_cast(t, sum, vram_width(t, given), what) : sum;
 }
 
 /* Rotary on the first numbers of each head; the rest is joined on, if only nothing (Phi-3) */
