@@ -338,7 +338,6 @@ static vram_tape_update update_of(const trainer *r)
     }
 }
 
-/* Either what the optimizer makes, or the logits, which the caller lets go of when backward is over. */
 /* With checkpoints the embedding's output of a frozen model is made to require a gradient: a leaf, kept with its gradient by the graph
  * behind the model's output (transformers, enable_input_require_grads). */
 static double leaf_width(const trainer *r) { return r->s->weights == VRAM_FORMAT_FP32 ? 4 : 2; }
@@ -360,6 +359,7 @@ static void add_leaf(const trainer *r, const vram_replay *replay)
     }
 }
 
+/* Either what the optimizer makes, or the logits, which the caller lets go of when backward is over. */
 static void step(const trainer *r, const vram_replay *replay)
 {
     temporary t = step_temporary(r);
