@@ -1,7 +1,7 @@
 /* block_experts.c -- routers, experts, and what a layer has of MLPs: one, experts, or both. */
 #include "parts.h"
 
-#include <string.h>
+#include <stddef.h>
 
 /* A router that is a parameter: peft folds its adapter into a new weight, W + B A (ParamWrapper) */
 static vram_cell router_logits(const block *b, vram_cell x, const char *name, double experts, double h)
@@ -21,23 +21,19 @@ static vram_cell router(const block *b, vram_cell x)
     vram_tape *t = b->t;
     const char *name = vram_or_else(b->pass->model->names.router, "gate");
     if (b->style.normed_router) x = vram_op_constant(t, vram_op_mul_weight(t, vram_part_vector(b, (double)b->pass->model->hidden), vram_part_rms_norm(b, x, b->rows, 0, false), VRAM_WHAT_NORM_OUTPUT), 0, VRAM_WHAT_NORM_OUTPUT);
-    static const char *const wide_routers[] = {"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe", "glm4_moe_lite", "glm_moe_dsa", "dots1", "kimi_k2", "kimi_linear", "longcat_flash", "axk1", "bailing_hybrid",
-                                          "exaone_moe", "hunyuan_v1_moe", "hy_v3", "mimo_v2_flash", "nemotron_h", "solar_open", NULL};
-    bool told = b->pass->scenario->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2 && b->pass->plain_width == 2 && strcmp(b->pass->model->model_type, "hunyuan_v1_moe") == 0; /* reads the type of its weight, which fully_shard has cast */
-    bool wide_router = vram_model_is(b->pass->model, wide_routers) && !(b->pass->four_bit && b->layer->ffn.router_linear) && !told; /* a router that is packed knows no fp32 */
-    vram_cell in = wide_router || strcmp(b->pass->model->model_type, "ernie4_5_moe") == 0 ? vram_op_cast(t, x, 4, VRAM_WHAT_ROUTER_WEIGHTS) : x;
+    bool told = b->style.typed_router && b->pass->scenario->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2 && b->pass->plain_width == 2; /* fully_shard has cast the weight */
+    bool wide_router = b->style.router >= ROUTER_WIDE_SOFTMAX && !(b->pass->four_bit && f->router_linear) && !told; /* a router that is packed knows no fp32 */
+    vram_cell in = wide_router || b->style.router == ROUTER_CAST ? vram_op_cast(t, x, 4, VRAM_WHAT_ROUTER_WEIGHTS) : x;
     vram_cell logits = router_logits(b, in, name, (double)f->experts, (double)b->pass->model->hidden);
     if (b->style.clamped_experts) return vram_op_softmax(t, vram_op_gather(t, logits, vram_part_wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_ROUTER_WEIGHTS);
-    static const char *const softmaxes[] = {"deepseek_v2", "hunyuan_v1_moe", "hy_v3", "longcat_flash", NULL};
-    bool sigmoid = wide_router && !vram_model_is(b->pass->model, softmaxes); /* in the type that autocast has computed the logits in */
+    bool sigmoid = wide_router && b->style.router == ROUTER_WIDE_SIGMOID; /* in the type that autocast has computed the logits in */
     vram_cell all = sigmoid ? vram_op_unary(t, logits, false, true, 0, VRAM_WHAT_ROUTER_WEIGHTS) : vram_op_softmax(t, vram_op_cast(t, logits, 4, VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_cell top = vram_op_gather(t, all, vram_part_wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS);
     vram_tape_hold(t, logits);
-    static const char *const narrow[] = {"qwen2_moe", "qwen3_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", "olmoe", "flex_olmo", "jamba", "ernie4_5_moe", "gpt_oss", "cohere2_moe", "lfm2_moe", "granitemoe", "granitemoehybrid", "granitemoeshared", "hunyuan_v1_moe", NULL}; /* weights.to(the stream's type) */
     vram_cell share = vram_op_constant(t, top, 0, VRAM_WHAT_ROUTER_WEIGHTS);
     if (b->style.normed_router) share = vram_op_constant(t, share, 0, VRAM_WHAT_ROUTER_WEIGHTS);
-    bool summed = t->autocast && strcmp(b->pass->model->model_type, "lfm2_moe") == 0; /* divided by a sum, which autocast makes in fp32 */
-    return vram_model_is(b->pass->model, narrow) && !summed ? vram_op_cast(t, share, wide_router ? vram_width(t, logits) : vram_width(t, x), VRAM_WHAT_ROUTER_WEIGHTS) : share;
+    bool narrow = b->style.narrow_shares && !(b->style.summed_shares && t->autocast);
+    return narrow ? vram_op_cast(t, share, wide_router ? vram_width(t, logits) : vram_width(t, x), VRAM_WHAT_ROUTER_WEIGHTS) : share;
 }
 
 /* Expert parallelism: each rank has its own. Tokens travel to them, from all ranks as many as stay at home when experts are equally liked. */

@@ -1,13 +1,11 @@
 /* block_latent.c -- attention whose keys and values come from a latent (DeepSeek-V2 and after), and the index that chooses among the keys. */
 #include "parts.h"
 
-#include <string.h>
-
 /* Rotation of pairs that lie side by side: q1 cos - q2 sin, q2 cos + q1 sin, joined; as complex numbers in fp32 in DeepSeek-V2 */
 static vram_cell rotary_pairs(const block *b, vram_cell x, vram_size half)
 {
     vram_tape *t = b->t;
-    if (strcmp(b->pass->model->model_type, "deepseek_v2") == 0) return vram_op_cast(t, vram_op_constant(t, vram_op_cast(t, x, 4, VRAM_WHAT_ROTARY), 4, VRAM_WHAT_ROTARY), vram_width(t, x), VRAM_WHAT_ROTARY);
+    if (b->style.turn == TURN_COMPLEX) return vram_op_cast(t, vram_op_constant(t, vram_op_cast(t, x, 4, VRAM_WHAT_ROTARY), 4, VRAM_WHAT_ROTARY), vram_width(t, x), VRAM_WHAT_ROTARY);
     vram_cell part[2] = {vram_op_slice(t, x, half, VRAM_WHAT_ROTARY), vram_op_slice(t, x, half, VRAM_WHAT_ROTARY)}, turned[2];
     int table = vram_stream_width(b->pass);
     for (int i = 0; i < 2; i++) {

@@ -11,9 +11,11 @@ typedef enum { ACT_KERNEL, ACT_RELU, ACT_NEW_GELU, ACT_RELU_SQUARED, ACT_XIELU }
 typedef enum { QKV_SLICED, QKV_CHUNKED, QKV_SPLIT, QKV_COPIED } qkv_style; /* of one fused projection; copied: each part's heads put in order */
 typedef enum { TURN_WHOLE, TURN_JOINED, TURN_HALVES, TURN_COMPLEX } turn_style; /* rotary on all of a head; on a part, joined with the rest; on two halves, joined; as complex numbers in fp32 */
 
+typedef enum { ROUTER_SOFTMAX, ROUTER_CAST, ROUTER_WIDE_SOFTMAX, ROUTER_WIDE_SIGMOID } router_style; /* softmax, in fp32, of logits in the stream's type; of an fp32 input; all in fp32; sigmoid, the same */
+
 typedef struct {
     const char *type;
-    unsigned char norm, act, qkv, turn; /* norm_style, act_style, .. */
+    unsigned norm : 3, act : 3, qkv : 2, turn : 2, router : 2; /* norm_style, act_style, .. */
     bool act_second : 1;       /* up * act(gate), not act(gate) * up */
     bool scaled_embedding : 1, scaled_residual : 1, scaled_logits : 1, scaled_query : 1, scaled_state : 1, capped_scores : 1;
     bool capped_at_once : 1;   /* the logits, in one expression: they have their name until it is over */
@@ -41,6 +43,9 @@ typedef struct {
     bool positions_apart : 1;  /* of each sequence, though they are the same (OPT) */
     bool embedding_norm : 1;   /* over the embeddings, too */
     bool normed_router : 1;    /* reads a norm of its own, and scales what it has chosen (Gemma 4) */
+    bool typed_router : 1;     /* computes in the type of its weight (HunYuan) */
+    bool narrow_shares : 1;    /* of the chosen experts: cast to the stream's type */
+    bool summed_shares : 1;    /* divided by their sum, which autocast makes in fp32 (LFM 2) */
     bool shared_first : 1;     /* the shared expert before the router */
     bool bounded : 1;          /* gate and up clamped, of every MLP (DeepSeek-V4) */
     bool differential : 1;     /* two attentions with half of the values each, one taken off the other (DiffLlama) */
