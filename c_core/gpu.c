@@ -41,7 +41,8 @@ static demand demand_on(const vram_scenario *s, const vram_gpu *gpu, double byte
     double sequences = vram_sequences_on_gpu(s), budget = vram_pool_budget(s, gpu);
     d.holds &= vram_pool_sequences(pool, budget) >= sequences;
     if (gpu->usable_bytes - bytes < budget - pool->fixed_bytes - pool->first_bytes - (sequences - 1) * pool->sequence_bytes) return d;
-    return (demand){pool->fixed_bytes + pool->first_bytes + (sequences - 1) * pool->sequence_bytes, budget, d.holds};
+    double wanted = pool->fixed_bytes + pool->first_bytes + (sequences - 1) * pool->sequence_bytes; /* shares of a card need not be whole bytes */
+    return (demand){vram_ceil_div(wanted, 1), vram_floor_div(budget, 1), d.holds};
 }
 
 /* GPUs beyond those that one copy of the model is divided over hold further copies, or stand idle: more of them take nothing off the others. ZeRO and expert

@@ -56,6 +56,7 @@ await test('every model on every engine, whole and with half its layers in host 
     const report = JSON.parse(text)
     assert.ok(!report.error, `${JSON.stringify(report.error)} for ${JSON.stringify(all[i])}`)
     check(report)
+    for (const f of report.fits) assert.ok(Number.isInteger(f.needed_bytes) && Number.isInteger(f.headroom_bytes), `whole bytes: ${JSON.stringify(f)} for ${JSON.stringify(all[i])}`)
   }
 })
 
