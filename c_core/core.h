@@ -53,6 +53,8 @@ bool vram_model_is(const vram_model *model, const char *const types[]);
 double vram_most_heads(const vram_model *model); /* query heads of the attention layer that has most; 0: none attends */
 /* parameters of one row of the table, over all its layers and copies */
 double vram_tensor_params(const vram_tensor *tensor);
+/* Does a quantised base pack it? Matrices of linear layers, but not the head's, which stays 16 bit */
+static inline bool vram_is_packed(const vram_tensor *t) { return t->linear && t->columns > 1 && t->part != VRAM_PART_HEAD; }
 /* LoRA values that `scenario.lora` adds to this model (lora.c), all layers */
 double vram_lora_params(const vram_scenario *scenario, const vram_model *model);
 double vram_lora_head_rank(const vram_scenario *scenario); /* of the adapter on the head */

@@ -24,7 +24,7 @@ static double rows_here(const vram_player *y, double rows) { return y->sharding 
 static double stored(const vram_player *y, const vram_tensor *t, double numbers)
 {
     const vram_format_row *f = vram_format_get(y->s->weights);
-    bool as_format = f->scheme == VRAM_SCHEME_NONE || (t->linear && t->columns > 1 && t->part != VRAM_PART_HEAD);
+    bool as_format = f->scheme == VRAM_SCHEME_NONE || vram_is_packed(t);
     if (is_full(y)) return numbers * y->trained_width;
     return numbers * (as_format ? f->block_bytes / f->block : 2);
 }

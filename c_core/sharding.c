@@ -12,8 +12,8 @@ double vram_sharding_round(double elements, double ranks) { return vram_ceil_div
  * they are stored in (bnb_4bit_quant_storage), and takes no integers (_flat_param.py, "Cannot flatten integer dtype tensors"). */
 static double stored_width(const vram_sharding *g, const vram_tensor *t)
 {
-    bool all = vram_format_get(g->s->weights)->scheme == VRAM_SCHEME_NONE, packed = t->linear && t->columns > 1 && t->part != VRAM_PART_HEAD && !t->stacked;
-    return g->lora && (all || packed) ? vram_min(g->width, vram_format_bytes(g->s->weights)) : g->width;
+    bool all = vram_format_get(g->s->weights)->scheme == VRAM_SCHEME_NONE;
+    return g->lora && (all || vram_is_packed(t)) ? vram_min(g->width, vram_format_bytes(g->s->weights)) : g->width;
 }
 
 static void visit_base(const vram_sharding *g, const vram_tensor *t, vram_sharding_visitor *visit, void *context)

@@ -129,7 +129,7 @@ static void frozen_slack(const trainer *r)
     if ((!packed && f->scheme != VRAM_SCHEME_NONE) || r->m->params_override > 0 || r->sharding != NULL || vram_zero_of(r->s) > 0) return;
     for (int i = 0; packed && i < r->m->tensors; i++) {
         const vram_tensor *t = &r->m->tensor[i];
-        double one = (double)t->rows * (double)t->columns * (t->stacked ? (double)t->copies : 1), width = t->linear && t->columns > 1 && t->part != VRAM_PART_HEAD ? f->block_bytes / f->block : 2;
+        double one = (double)t->rows * (double)t->columns * (t->stacked ? (double)t->copies : 1), width = vram_is_packed(t) ? f->block_bytes / f->block : 2;
         bytes += vram_tensor_params(t) / one * (vram_block_bytes(one * width) - one * width);
     }
     if (!packed) bytes = vram_model_slack(r->s, r->m, f->block_bytes / f->block);
