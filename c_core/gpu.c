@@ -40,8 +40,8 @@ static demand demand_on(const vram_scenario *s, const vram_gpu *gpu, double byte
     if (pool->first_bytes <= 0) return d;
     double sequences = vram_sequences_on_gpu(s), budget = vram_pool_budget(s, gpu);
     d.holds &= vram_pool_sequences(pool, budget) >= sequences;
-    if (gpu->usable_bytes - bytes < budget - pool->fixed_bytes - pool->first_bytes - (sequences - 1) * pool->sequence_bytes) return d;
     double wanted = pool->fixed_bytes + pool->first_bytes + (sequences - 1) * pool->sequence_bytes; /* shares of a card need not be whole bytes */
+    if (gpu->usable_bytes - bytes < budget - wanted) return d;
     return (demand){vram_ceil_div(wanted, 1), vram_floor_div(budget, 1), d.holds};
 }
 
