@@ -135,62 +135,66 @@ TEST(segments_record, "segments: whatever the head does, the record of each piec
     vram_json_close(json);
 }
 
-static void check_reserved(const char *scenario, double reserved, int row)
+typedef struct { const char *scenario; double reserved; } reserved_row;
+
+static void check_reserved(const reserved_row rows[], int count)
 {
-    double most = 0;
-    for (int p = VRAM_PHASE_LOAD; p <= VRAM_PHASE_STEP; p++) most = vram_max(most, test_alive(scenario, (vram_phase)p, ~VRAM_BIT(VRAM_COMPONENT_CONTEXT)));
-    CHECK(most > reserved * 0.9998 && most < reserved * 1.0002, "%d: %.4f %% away", row, 100 * (most / reserved - 1));
+    for (int i = 0; i < count; i++) {
+        double most = 0;
+        for (int p = VRAM_PHASE_LOAD; p <= VRAM_PHASE_STEP; p++) most = vram_max(most, test_alive(rows[i].scenario, (vram_phase)p, ~VRAM_BIT(VRAM_COMPONENT_CONTEXT)));
+        CHECK(most > rows[i].reserved * 0.9998 && most < rows[i].reserved * 1.0002, "%d: %.4f %% away", i, 100 * (most / rows[i].reserved - 1));
+    }
 }
 
 /* What PyTorch 2 had reserved after two steps, by torch.cuda.memory_reserved: rows full-0109, full-0112, full-0220 and lora-0230 of measured/dry_run.jsonl. They hang on
  * what the making of masks leaves behind. */
 TEST(segments_masks, "segments: masks and positions are made before the first layer, and what that leaves is found by its tensors")
 {
-    static const struct { const char *scenario; double reserved; } cases[] = {
+    static const reserved_row rows[] = {
         {"{\"task\":\"training\",\"gpu\":\"a100-80gb\",\"model\":\"mistral-7b-v0.1\",\"training\":{\"method\":\"full\",\"precision\":\"bf16\",\"sequence_length\":4096,\"micro_batch\":1,\"checkpointing\":\"full\",\"attention\":\"sdpa\",\"optimizer\":\"adamw\",\"optimizer_impl\":\"for-loop\"}}", 60137930752},
         {"{\"task\":\"training\",\"gpu\":\"a100-80gb\",\"model\":\"mistral-7b-v0.1\",\"training\":{\"method\":\"full\",\"precision\":\"bf16\",\"sequence_length\":8192,\"micro_batch\":2,\"checkpointing\":\"full\",\"attention\":\"sdpa\",\"optimizer\":\"lion-8bit\",\"optimizer_impl\":\"for-loop\"}}", 42872078336},
         {"{\"task\":\"training\",\"gpu\":\"a100-80gb\",\"model\":\"phi-3-mini-4k-instruct\",\"training\":{\"method\":\"full\",\"precision\":\"amp\",\"sequence_length\":2048,\"micro_batch\":8,\"checkpointing\":\"none\",\"attention\":\"sdpa\",\"optimizer\":\"adafactor\",\"optimizer_impl\":\"for-loop\"}}", 120728846336},
         {"{\"task\":\"training\",\"gpu\":\"a100-80gb\",\"model\":\"phi-3-mini-4k-instruct\",\"weights\":\"bf16\",\"training\":{\"method\":\"lora\",\"precision\":\"bf16\",\"autocast\":false,\"sequence_length\":2048,\"micro_batch\":4,\"checkpointing\":\"none\",\"attention\":\"sdpa\",\"optimizer\":\"adamw-8bit\",\"optimizer_impl\":\"for-loop\"},\"lora\":{\"rank\":8,\"targets\":\"all-linear\",\"dtype\":\"bf16\"}}", 51608813568},
     };
-    for (int i = 0; i < COUNT(cases); i++) check_reserved(cases[i].scenario, cases[i].reserved, i);
+    check_reserved(rows, COUNT(rows));
 }
 
 /* Rows full-0003 and lora-0422 of measured/dry_run.jsonl */
 TEST(segments_input, "segments: the model holds a layer's input until it has the output")
 {
-    static const struct { const char *scenario; double reserved; } cases[] = {
+    static const reserved_row rows[] = {
         {"{\"task\":\"training\",\"gpu\":\"a100-80gb\",\"model\":\"qwen3-0.6b\",\"training\":{\"method\":\"full\",\"precision\":\"bf16\",\"sequence_length\":4096,\"micro_batch\":1,\"checkpointing\":\"none\",\"attention\":\"sdpa\",\"optimizer\":\"adamw\",\"optimizer_impl\":\"foreach\"}}", 23465033728},
         {"{\"task\":\"training\",\"gpu\":\"a100-80gb\",\"model\":\"gemma-3-1b\",\"weights\":\"bf16\",\"training\":{\"method\":\"lora\",\"precision\":\"bf16\",\"autocast\":true,\"sequence_length\":2048,\"micro_batch\":8,\"checkpointing\":\"none\",\"attention\":\"sdpa\",\"optimizer\":\"adamw\",\"optimizer_impl\":\"foreach\"},\"lora\":{\"rank\":128,\"targets\":\"all-linear\",\"dtype\":\"bf16\"}}", 120288444416},
     };
-    for (int i = 0; i < COUNT(cases); i++) check_reserved(cases[i].scenario, cases[i].reserved, i);
+    check_reserved(rows, COUNT(rows));
 }
 
 /* Measured the same way. The table is tied, the first time under autocast: the head's gradient is what the embedding's is added to, and stays. */
 TEST(segments_buckets, "segments: DDP's buckets, one at first, then of 25 MiB; the gradients beside them, or in them")
 {
-    static const struct { const char *scenario; double reserved; } cases[] = {
+    static const reserved_row rows[] = {
         {"{\"task\":\"training\",\"gpu\":\"a100-80gb\",\"model\":\"qwen2.5-0.5b\",\"training\":{\"method\":\"full\",\"precision\":\"amp\",\"sequence_length\":1024,\"micro_batch\":2,\"checkpointing\":\"none\",\"attention\":\"sdpa\",\"optimizer\":\"adafactor\",\"optimizer_impl\":\"for-loop\"},\"parallel\":{\"engine\":\"ddp\",\"data\":4,\"bucket_view\":false}}", 14277410816},
         {"{\"task\":\"training\",\"gpu\":\"a100-80gb\",\"model\":\"qwen2.5-0.5b\",\"training\":{\"method\":\"full\",\"precision\":\"bf16\",\"sequence_length\":2048,\"micro_batch\":1,\"checkpointing\":\"full\",\"attention\":\"sdpa\",\"optimizer\":\"adamw\",\"optimizer_impl\":\"fused\"},\"parallel\":{\"engine\":\"ddp\",\"data\":4,\"bucket_view\":true}}", 7849639936},
     };
-    for (int i = 0; i < COUNT(cases); i++) check_reserved(cases[i].scenario, cases[i].reserved, i);
+    check_reserved(rows, COUNT(rows));
 }
 
 /* Measured the same way */
 TEST(segments_flat, "segments: FSDP 1's flat parameters and gradients, each in its stream, and what preparing them leaves behind")
 {
-    static const struct { const char *scenario; double reserved; } cases[] = {
+    static const reserved_row rows[] = {
         {"{\"task\":\"training\",\"gpu\":\"a100-80gb\",\"model\":\"qwen3-1.7b\",\"training\":{\"method\":\"full\",\"precision\":\"mixed\",\"autocast\":true,\"sequence_length\":2048,\"micro_batch\":1,\"checkpointing\":\"none\",\"attention\":\"sdpa\",\"optimizer\":\"adamw\",\"optimizer_impl\":\"foreach\"},\"parallel\":{\"engine\":\"fsdp1\",\"data\":4,\"zero\":3}}", 20753416192},
     };
-    for (int i = 0; i < COUNT(cases); i++) check_reserved(cases[i].scenario, cases[i].reserved, i);
+    check_reserved(rows, COUNT(rows));
 }
 
 /* Measured the same way: rows of documents, whose masks transformers makes; and a step of ten micro-batches, which reserves what one of three does */
 TEST(segments_packed, "segments: a packed row's mask is made of one boolean more; micro-batches after the third ask for nothing")
 {
-    static const struct { const char *scenario; double reserved; } cases[] = {
+    static const reserved_row rows[] = {
         {"{\"task\":\"training\",\"gpu\":\"a100-80gb\",\"model\":\"qwen2.5-0.5b\",\"training\":{\"method\":\"full\",\"precision\":\"bf16\",\"sequence_length\":8192,\"micro_batch\":1,\"packing\":\"bfd\",\"checkpointing\":\"full\",\"attention\":\"sdpa\",\"optimizer\":\"adamw\",\"optimizer_impl\":\"fused\"}}", 24308088832},
         {"{\"task\":\"training\",\"gpu\":\"a100-80gb\",\"model\":\"qwen2.5-0.5b\",\"training\":{\"method\":\"full\",\"precision\":\"bf16\",\"sequence_length\":1024,\"micro_batch\":2,\"checkpointing\":\"none\",\"attention\":\"sdpa\",\"optimizer\":\"adamw\",\"optimizer_impl\":\"foreach\",\"gradient_accumulation\":3}}", 12264144896},
         {"{\"task\":\"training\",\"gpu\":\"a100-80gb\",\"model\":\"qwen2.5-0.5b\",\"training\":{\"method\":\"full\",\"precision\":\"bf16\",\"sequence_length\":1024,\"micro_batch\":2,\"checkpointing\":\"none\",\"attention\":\"sdpa\",\"optimizer\":\"adamw\",\"optimizer_impl\":\"foreach\",\"gradient_accumulation\":10}}", 12264144896},
     };
-    for (int i = 0; i < COUNT(cases); i++) check_reserved(cases[i].scenario, cases[i].reserved, i);
+    check_reserved(rows, COUNT(rows));
 }
