@@ -745,6 +745,10 @@ for (const [place, url, allowed] of places) {
       const verdicts = await page.$$eval('#compare tr[data-verdict="no"] .compare-verdict', all => all.map(n => n.textContent))
       for (const v of verdicts) assert.match(v, /copies/.test(say.source) ? /^does not fit$/ : /^at least \d+$/, hash)
       assert.ok(verdicts.length > 0)
+      await page.click('#form [data-path="gpu"] [role="combobox"]')
+      await page.waitForFunction(() => document.querySelectorAll('[role="option"]').length > 0)
+      const menu = await page.$$eval('[role="option"]', all => all.map(n => n.textContent))
+      assert.ok(menu.some(v => (/copies/.test(say.source) ? /does not fit$/ : /at least \d+$/).test(v)), `${hash}: the menu says so, too: ${menu.slice(0, 2)}`)
     }
   })
 

@@ -68,8 +68,8 @@ export function makeForm(root, { index, presets, actions }) {
   function gpuItems(prices) {
     return presets.gpus.map((g) => {
       const fit = prices.get(g.id);
-      const word = !fit ? '' : fit.error ? ui('refused') : fit.verdict === 'no' && !fit.gpus_needed ? word('verdict', 'no') : ui(`verdict_short_${fit.verdict}`, { n: count(fit.gpus_needed) });
-      return { value: g.id, label: g.name, group: g.vendor, sub: bytesShort(g.memory_bytes, now.unit), right: word, title: `${g.vendor} · ${bytesFull(g.memory_bytes)}` };
+      const right = !fit ? '' : fit.error ? ui('refused') : fit.verdict === 'no' && !fit.gpus_needed ? word('verdict', 'no') : ui(`verdict_short_${fit.verdict}`, { n: count(fit.gpus_needed) });
+      return { value: g.id, label: g.name, group: g.vendor, sub: bytesShort(g.memory_bytes, now.unit), right, title: `${g.vendor} · ${bytesFull(g.memory_bytes)}` };
     });
   }
 
