@@ -114,8 +114,9 @@ static double tokens_each(const vram_scenario *s, const cell *c)
     return c->window > 0 ? vram_max(tokens, vram_ceil_div(vram_min(tokens, c->widest), SWA_RATIO)) : tokens;
 }
 
-/* Where there are states, they get 0.9 of what the tokens get; one more is kept for padding. */
-static void capacity(const vram_scenario *s, double held, vram_report *report)
+/* Where there are states, they get 0.9 of what the tokens get; one more is kept for padding. Returns how many requests may run at once
+ * (resolve_max_num_reqs): with two tokens each, and as many states as one of them may hold. */
+static double capacity(const vram_scenario *s, double held, vram_report *report)
 {
     cell c = cell_of(s);
     vram_pool *pool = &report->pool;
@@ -125,14 +126,15 @@ static void capacity(const vram_scenario *s, double held, vram_report *report)
     report->max_context = token <= 0 ? -1 : s->model.max_positions > 0 ? vram_min(pool->tokens, (double)s->model.max_positions) : pool->tokens;
     pool->k_bytes = token > 0 ? (pool->tokens + 1) * c.key : -1; /* a page of padding */
     pool->v_bytes = token > 0 && c.value > 0 ? (pool->tokens + 1) * c.value : -1;
-    double longest = s->model.max_positions > 0 ? (double)s->model.max_positions : (double)s->context;
-    pool->sequences_limit = token > 0 ? vram_max(2048, vram_min(4096, vram_floor_div(pool->tokens / longest * 512, 1))) : 4096;
+    pool->sequences_limit = token > 0 ? vram_max(2048, vram_min(4096, vram_floor_div(pool->tokens / (double)s->context * 512, 1))) : 4096;
     pool->fixed_bytes = held;
     pool->sequence_bytes = token * each * (c.state > 0 ? 1 + STATE_RATIO : 1);
     pool->sequence_bytes = vram_max(pool->sequence_bytes, states_each(&s->model) * c.state * (1 + STATE_RATIO) / STATE_RATIO);
     pool->first_bytes = pool->sequence_bytes + c.state * 2 * (1 + STATE_RATIO) / STATE_RATIO;
     pool->sequences = vram_pool_sequences(pool, budget);
     vram_pool_note(s, "batch", report);
+    double requests = vram_min(pool->sequences_limit, vram_floor_div(vram_max(0, pool->tokens), 2));
+    return c.state > 0 ? vram_min(requests, vram_floor_div(states, states_each(&s->model))) : requests;
 }
 
 /* What the sequences take of the pools */
@@ -153,13 +155,13 @@ static void reserved(const vram_scenario *s, vram_report *report)
     vram_cache_entries(&s->model, &rules, report);
 }
 
-/* memory_pool.py ReqToTokenPool: a place for every token of every request that may run */
-static void request_table(const vram_scenario *s, vram_report *report)
+/* memory_pool.py ReqToTokenPool: a place for every token of every request that may run, and four more. `context` is what the server is told as
+ * --context-length, as it is vLLM's --max-model-len: without it the table of a model of 10 million positions takes 86 GB. */
+static void request_table(const vram_scenario *s, double requests, vram_report *report)
 {
-    double longest = s->model.max_positions > 0 ? (double)s->model.max_positions : (double)s->context, requests = vram_min(report->pool.sequences_limit, vram_floor_div(report->pool.tokens, 2));
-    if (report->pool.tokens <= 0) return;
+    if (requests <= 0) return;
     vram_entry *e = vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_ENGINE_BUFFERS, VRAM_WHAT_REQUEST_TABLE, VRAM_EXACT, VRAM_SOURCE_SGLANG, VRAM_BIT(VRAM_PHASE_PREFILL) | VRAM_BIT(VRAM_PHASE_DECODE));
-    vram_times(vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCES, requests + 1), VRAM_SYMBOL_TOKENS, longest + 4), VRAM_SYMBOL_BYTES_PER_ELEMENT, 4);
+    vram_times(vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCES, requests + 1), VRAM_SYMBOL_TOKENS, (double)s->context + 4), VRAM_SYMBOL_BYTES_PER_ELEMENT, 4);
 }
 
 void vram_engine_sglang(const vram_scenario *s, vram_report *report)
@@ -175,9 +177,9 @@ void vram_engine_sglang(const vram_scenario *s, vram_report *report)
     vram_kernels_allowance(s, LOADING_KERNELS_MIB, report);
     for (int i = first; i < report->entries; i++) held += report->entry[i].bytes;
     held += vram_ranks_allowance(s, false, report) * vram_sglang_share(s, &s->gpu); /* joined before free memory is first read: it is the share of less */
-    capacity(s, held, report);
+    double requests = capacity(s, held, report);
     reserved(s, report);
-    request_table(s, report);
+    request_table(s, requests, report);
     vram_serving_pass(s, vram_min(t.chunk, sequences * (double)s->prompt), vram_min(sequences, t.largest), report);
     vram_graphs_allowance(s, decode_graphs(t.largest), report);
 }

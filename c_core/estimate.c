@@ -27,7 +27,10 @@ static void served(const vram_scenario *s, vram_report *report)
     double heads = vram_most_heads(&s->model), ranks = (double)s->parallel.tensor, width = vram_format_bytes(s->weights);
     if (pool && heads > 0 && heads != ranks * vram_floor_div(heads, ranks)) vram_note_add(report, VRAM_NOTE_HEADS_NOT_DIVISIBLE, "parallel.tensor", 2, (const double[]){heads, ranks});
     if (pool && s->gpu.apple) vram_note_add(report, VRAM_NOTE_ENGINE_NOT_ON_CARD, "engine", 0, NULL);
-    if (pool && report->max_context >= 0 && report->max_context < (double)s->context)
+    double held = vram_ceil_div(report->pool.fixed_bytes, 1), budget = vram_pool_budget(s, &s->gpu);
+    if (pool && report->max_context == 0 && held > budget)
+        vram_note_add(report, VRAM_NOTE_POOL_EMPTY, s->engine == VRAM_ENGINE_VLLM ? "vllm.gpu_memory_utilization" : "sglang.mem_fraction_static", 2, (const double[]){held, budget});
+    else if (pool && report->max_context >= 0 && report->max_context < (double)s->context)
         vram_note_add(report, VRAM_NOTE_POOL_BELOW_CONTEXT, "context", 2, (const double[]){report->max_context, (double)s->context});
     if (s->engine == VRAM_ENGINE_LLAMA_CPP && llama_lacks(&s->model)) vram_note_add(report, VRAM_NOTE_NOT_MODELLED, "engine", 0, NULL);
     if (s->model.native >= 0 && s->weights != VRAM_FORMAT_NATIVE && vram_format_get(s->weights)->scheme == VRAM_SCHEME_NONE && width >= 2)

@@ -101,6 +101,9 @@ TEST(pool_sglang, "pools: SGLang's share, its windows apart, its states")
     CHECK(r && same(r->pool.sequence_bytes, 10000 * 12 * 2048. * 1.8), "a sequence takes of both pools");
     r = test_report("{\"engine\":\"sglang\",\"model\":\"deepseek-v3\",\"weights\":\"native\",\"context\":8192,\"gpu\":\"h200-sxm\",\"parallel\":{\"tensor\":8}}");
     CHECK(r && same(r->pool.k_bytes, (r->pool.tokens + 1) * 61 * 576 * 2) && r->pool.v_bytes < 0, "one latent buffer");
+    /* ReqToTokenPool: rows of --context-length + 4 places of 4 bytes; 1.3 million tokens / 131072 * 512 is above the 4096 requests that are the most */
+    r = test_report("{\"engine\":\"sglang\",\"model\":\"llama-4-scout-17b-16e\",\"context\":131072,\"gpu\":\"h200-sxm\",\"parallel\":{\"tensor\":4}}");
+    CHECK(r && same(bytes_of(r, VRAM_COMPONENT_ENGINE_BUFFERS, VRAM_WHAT_REQUEST_TABLE), 4097. * 131076 * 4), "a table as long as the context, not as the model's 10,485,760 positions");
 }
 
 /* What other people's servers printed. Weights: vLLM 0.19 on H100 (address of VRAM_SOURCE_VLLM_LOGS) and 0.11 (llm-d-benchmark,

@@ -16,9 +16,9 @@ export function makeNotes(root, { onFix }) {
     return el('li', {}, el('span', {}), ' ', button);
   }
   return {
-    update({ report }) {
+    update({ report, unit }) {
       keyed(list, report.notes.map((n, i) => ({ ...n, key: `${n.id}${i}` })), (n) => n.key, makeNote, (li, n) => {
-        setProse(li.firstChild, noteText(n, report.scenario.engine));
+        setProse(li.firstChild, noteText(n, report.scenario.engine, unit));
         const fix = FIXES[n.id];
         show(li.lastChild, Boolean(fix));
         if (fix) setText(li.lastChild, ui('note_fix'));

@@ -32,7 +32,7 @@ export function fillPaper(root, all) {
     el('p', { class: 'paper-sentence' }, sentenceText(report, presets, unit)),
     document.importNode(picture, true),
     tableOf(all),
-    el('ul', {}, report.notes.map((n) => el('li', {}, noteText(n, report.scenario.engine)))),
+    el('ul', {}, report.notes.map((n) => el('li', {}, noteText(n, report.scenario.engine, unit)))),
     el('p', { class: 'paper-address' }, all.address),
   );
   root.classList.add('measured'); // laid out as on paper, out of sight

@@ -32,8 +32,9 @@ export function errorText(error) {
   return word('error', id, vars);
 }
 
-export function noteText(note, engine = '') {
-  const vars = Object.fromEntries((note.values ?? []).map((v, i) => [String(i), readable(v)]));
+// {0} is a note's first value as a count, {B0} as bytes.
+export function noteText(note, engine = '', unit = 'GB') {
+  const vars = Object.fromEntries((note.values ?? []).flatMap((v, i) => [[String(i), readable(v)], [`B${i}`, bytes(v, unit)]]));
   return word('note', note.id, { ...vars, engine: engine && valueWord('engine', engine), field: note.path ? fieldLabel(note.path) : '' });
 }
 
