@@ -369,14 +369,6 @@ static bool shifts_logits(const vram_scenario *s)
     return s->training.loss == VRAM_LOSS_INPLACE && s->training.kernels == VRAM_KERNELS_FUSED && s->training.attention == VRAM_ATTENTION_FLASH;
 }
 
-/* For these families Liger puts its loss where transformers 5 does not look for it, and the loss is the library's own.
- * Source: liger_kernel/transformers/monkey_patch.py (CrossEntropyLoss of the modeling module); transformers/loss/loss_utils.py (nn.functional) */
-bool vram_loss_stays_whole(const vram_scenario *s)
-{
-    static const char *const types[] = {"mistral", "ministral", "llama4", "llama4_text", "nemotron", NULL};
-    return s->training.loss == VRAM_LOSS_INPLACE && s->training.kernels == VRAM_KERNELS_FUSED && s->training.attention == VRAM_ATTENTION_SDPA && vram_model_is(&s->model, types);
-}
-
 /* MPT knows flash attention in LLM Foundry only, whose loss is that package's: over the 16-bit logits themselves.
  * Source: llmfoundry/models/mpt/modeling_mpt.py (loss_fn: fused_crossentropy) */
 static bool over_logits(const vram_pass *pass)

@@ -14,7 +14,7 @@ static bool wide_tables(const block *b)
 vram_cell vram_part_rotary(const block *b, vram_cell given, double heads, double head_dim, vram_what what)
 {
     vram_tape *t = b->t;
-    if (vram_part_is_fused(b)) return vram_op_in_place(t, given, what);
+    if (vram_part_has_kernel(b, VRAM_KERNEL_ROTARY)) return vram_op_in_place(t, b->layer->attention.fused_qkv ? vram_op_copy(t, given, t->cell[given].shape, what) : given, what); /* of one piece */
     vram_cell x = b->style.wide_rotary ? vram_op_cast(t, given, 4, VRAM_WHAT_ROTARY) : given;
     int table = wide_tables(b) ? 4 : vram_stream_width(b->pass);
     vram_size half = vram_part_heads(b, VRAM_SYMBOL_HEADS, heads, head_dim / 2);
@@ -213,7 +213,7 @@ static void separate_qkv(const block *b, vram_cell x, vram_cell qkv[3], vram_cel
     const vram_names *n = &b->pass->model->names;
     vram_tape *t = b->t;
     double h = (double)(a->input > 0 ? a->input : b->pass->model->hidden), heads = (double)a->heads, kv = (double)a->kv_heads, d = (double)a->head_dim, v = (double)a->v_head_dim;
-    bool ordered = (b->pass->model->position == VRAM_POSITION_ROTARY && !vram_part_is_fused(b)) || vram_part_is_eager(b->pass);
+    bool ordered = (b->pass->model->position == VRAM_POSITION_ROTARY && !vram_part_has_kernel(b, VRAM_KERNEL_ROTARY)) || vram_part_is_eager(b->pass);
     bool each = a->qk_norm != VRAM_QK_NORM_NONE && a->qk_norm != VRAM_QK_NORM_WIDTH && !b->style.norm_after_turn, width = a->qk_norm == VRAM_QK_NORM_WIDTH;
     vram_size kv_size = vram_part_heads(b, VRAM_SYMBOL_KV_HEADS, kv, d);
     for (int i = 0; i < 2; i++) {
@@ -253,9 +253,10 @@ static double rotary_part(const block *b)
 
 static vram_cell rotate(const block *b, vram_cell x, double heads, double head_dim, vram_what what)
 {
+    if (vram_part_has_kernel(b, VRAM_KERNEL_ROTARY)) return vram_part_rotary(b, x, heads, head_dim, what);
     if (b->style.turn == TURN_JOINED) return vram_part_turned(b, x, heads, head_dim, rotary_part(b), what);
-    if (b->style.turn == TURN_COMPLEX && !vram_part_is_fused(b)) return vram_op_cast(b->t, vram_op_constant(b->t, vram_op_cast(b->t, x, 4, VRAM_WHAT_ROTARY), 4, VRAM_WHAT_ROTARY), vram_width(b->t, x), what);
-    if (b->style.turn == TURN_HALVES && !vram_part_is_fused(b)) return rotary_halves(b, x, heads, head_dim, what);
+    if (b->style.turn == TURN_COMPLEX) return vram_op_cast(b->t, vram_op_constant(b->t, vram_op_cast(b->t, x, 4, VRAM_WHAT_ROTARY), 4, VRAM_WHAT_ROTARY), vram_width(b->t, x), what);
+    if (b->style.turn == TURN_HALVES) return rotary_halves(b, x, heads, head_dim, what);
     return vram_part_rotary(b, x, heads, head_dim, what);
 }
 
@@ -305,7 +306,7 @@ vram_cell vram_part_attention(const block *b, vram_cell x, vram_cell *weights)
     for (int i = 0; i < 2 && b->style.norm_after_turn && a->qk_norm != VRAM_QK_NORM_NONE; i++)
         turned[i] = b->style.unnamed_norm ? vram_part_unnamed_norm(b, turned[i], ROWS_BY(b, VRAM_SYMBOL_HEADS, heads[i]), 0) : head_norm(b, turned[i], i ? VRAM_SYMBOL_KV_HEADS : VRAM_SYMBOL_HEADS, heads[i]);
     for (int i = 0; i < 2; i++) vram_tape_hold(t, qkv[i]);
-    vram_cell y = b->style.differential ? differential(b, turned[0], turned[1], qkv[2], weights) : is_eager ? vram_part_eager(b, turned[0], turned[1], qkv[2], weights) : vram_part_sdpa(b, turned[0], turned[1], qkv[2], rotates && joined);
+    vram_cell y = b->style.differential ? differential(b, turned[0], turned[1], qkv[2], weights) : is_eager ? vram_part_eager(b, turned[0], turned[1], qkv[2], weights) : vram_part_sdpa(b, turned[0], turned[1], qkv[2], rotates && joined && !vram_part_has_kernel(b, VRAM_KERNEL_ROTARY));
     if (gate >= 0) y = vram_op_mul(t, y, vram_op_unary(t, gate, false, true, 0, VRAM_WHAT_GATE), VRAM_WHAT_ATTENTION_OUTPUT);
     vram_tape_hold(t, gate);
     if (b->style.sub_norms) y = vram_part_norm(b, y, b->rows, heads[0] * d);

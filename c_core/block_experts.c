@@ -77,13 +77,7 @@ static vram_cell gated_experts(const block *b, vram_cell both, vram_size inner)
     return vram_op_mul(b->t, vram_part_activation(b, half[0]), half[1], VRAM_WHAT_GATED);
 }
 
-/* Does Liger have a kernel for this family's experts? Source: liger_kernel/transformers/monkey_patch.py (LigerExperts) */
-static bool fused_experts(const block *b)
-{
-    static const char *const types[] = {"mixtral", "qwen3_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text", "hunyuan_v1_moe", "deepseek_v2", "deepseek_v3", NULL};
-    return vram_part_is_fused(b) && b->pass->scenario->training.attention != VRAM_ATTENTION_FLASH && vram_model_is(b->pass->model, types);
-}
-
+/* Source: liger_kernel/transformers/swiglu.py (LigerExperts) */
 static vram_cell liger_experts(const block *b, vram_cell x, vram_cell routed)
 {
     const vram_ffn *f = &b->layer->ffn;
@@ -147,7 +141,7 @@ static vram_cell every_expert(const block *b, vram_cell x)
     vram_cell in = vram_op_mul_rows(t, vram_op_repeat(t, x, outer, VRAM_WHAT_EXPERT_INPUTS), scores, VRAM_WHAT_EXPERT_INPUTS);
     vram_cell first = expert_matrix(b, "gate_up_proj", 2 * m, h, factors), both = vram_op_matmul(t, in, first, both_size, VRAM_WHAT_GATE_UP);
     vram_op_split(t, both, 2, (const vram_size[]){inner, inner}, half);
-    vram_cell second = expert_matrix(b, "down_proj", h, m, factors + 2), each = vram_op_matmul(t, vram_part_gated(b, half[0], half[1]), second, outer, VRAM_WHAT_EXPERT_OUTPUTS);
+    vram_cell second = expert_matrix(b, "down_proj", h, m, factors + 2), each = vram_op_matmul(t, vram_op_mul(t, half[1], vram_part_activation(b, half[0]), VRAM_WHAT_GATED), second, outer, VRAM_WHAT_EXPERT_OUTPUTS);
     vram_tape_hold(t, both);
     vram_cell shared = vram_part_dense(b, x, (double)f->shared_width, f->shared_fused, vram_or_else(n->shared_gate_up, "gate_up_proj"), vram_or_else(n->shared_down, "down_proj"));
     vram_cell y = vram_op_add(t, shared, vram_op_sum(t, each, b->hidden, VRAM_WHAT_EXPERT_OUTPUTS), VRAM_WHAT_MLP_OUTPUT);
@@ -170,7 +164,7 @@ vram_cell vram_part_mlp(const block *b, vram_cell x)
     bool first = b->style.shared_first && f->experts > 0;
     if (f->experts > 0 && b->style.every_expert) return every_expert(b, x);
     vram_cell y = VRAM_NO_CELL, shared = first ? shared_expert(b, x) : VRAM_NO_CELL;
-    if (f->experts > 0) y = fused_experts(b) ? liger_experts(b, x, x) : vram_part_experts(b, x, x);
+    if (f->experts > 0) y = vram_part_has_kernel(b, VRAM_KERNEL_EXPERTS) ? liger_experts(b, x, x) : vram_part_experts(b, x, x);
     else if (f->width > 0) y = vram_part_dense(b, x, (double)f->width, f->fused_gate_up, vram_or_else(n->gate_up, "gate_up_proj"), vram_or_else(n->down, "down_proj"));
     if (!first) shared = shared_expert(b, x);
     if (shared >= 0 && f->shared_gate) {

@@ -30,6 +30,7 @@ static vram_cell xielu(const block *b, vram_cell x)
 vram_cell vram_part_activation(const block *b, vram_cell x)
 {
     if (b->style.act == ACT_NEW_GELU) return new_gelu(b, x);
+    if (vram_part_has_kernel(b, VRAM_KERNEL_ACTIVATION)) return vram_op_unary(b->t, x, true, false, 0, VRAM_WHAT_ACTIVATION);
     if (b->style.act == ACT_RELU_SQUARED) {
         vram_cell kept = vram_op_unary(b->t, x, false, true, 0, VRAM_WHAT_ACTIVATION), y = vram_op_unary(b->t, vram_part_in_fp32(b, kept), true, false, 2, VRAM_WHAT_ACTIVATION);
         vram_tape_hold(b->t, x);
@@ -41,13 +42,12 @@ vram_cell vram_part_activation(const block *b, vram_cell x)
     return vram_op_unary(b->t, x, !output, output, 0, VRAM_WHAT_ACTIVATION);
 }
 
-/* One kernel for act(gate) * up? Liger has it for every model. What runs on flash attention's own package (Unsloth's kernels, as they are or
- * in fms-acceleration; torchtitan's and torchtune's blocks) fuses norms and rotations, and the MLP only where each of its layers has an
- * adapter. Source: unsloth/models/llama.py (patch_peft_model); fms_acceleration_foak/models/llama.py (trigger_fused_ops) */
+/* One kernel for act(gate) * up? Unsloth's, and those after it, only where each of the MLP's layers has an adapter.
+ * Source: unsloth/models/llama.py (patch_peft_model); fms_acceleration_foak/models/llama.py (trigger_fused_ops) */
 static bool fused_gate(const block *b)
 {
     const vram_names *n = &b->pass->model->names;
-    if (!vram_part_is_fused(b) || b->pass->scenario->training.attention != VRAM_ATTENTION_FLASH) return vram_part_is_fused(b);
+    if (b->pass->scenario->training.attention != VRAM_ATTENTION_FLASH || !vram_part_has_kernel(b, VRAM_KERNEL_GATE)) return vram_part_has_kernel(b, VRAM_KERNEL_GATE);
     return vram_part_adapter_rank(b, vram_or_else(n->gate, "gate_proj")) > 0 && vram_part_adapter_rank(b, vram_or_else(n->up, "up_proj")) > 0 && vram_part_adapter_rank(b, vram_or_else(n->down, "down_proj")) > 0;
 }
 

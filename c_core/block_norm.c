@@ -28,7 +28,7 @@ vram_cell vram_part_unnamed_norm(const block *b, vram_cell x, vram_size rows, do
 vram_cell vram_part_rms_norm(const block *b, vram_cell x, vram_size rows, double width, bool weighted)
 {
     vram_tape *t = b->t;
-    if (vram_part_is_fused(b)) return vram_op_fused_norm(t, x, vram_part_vector(b, width), rows, b->style.norm == NORM_LLAMA, VRAM_WHAT_NORM_OUTPUT);
+    if (weighted && vram_part_has_kernel(b, VRAM_KERNEL_NORM)) return vram_op_fused_norm(t, x, vram_part_vector(b, width), rows, vram_part_has_kernel(b, VRAM_KERNEL_OVER), VRAM_WHAT_NORM_OUTPUT);
     int narrow = vram_width(t, x);
     if (b->style.unnamed_norm) return vram_part_unnamed_norm(b, x, rows, weighted ? width : 0);
     vram_cell mean, y, in = vram_op_cast(t, x, 4, VRAM_WHAT_NORM_INPUT), normed = normalised(b, in, rows, &mean), weight = vram_part_vector(b, width);
@@ -67,7 +67,7 @@ static vram_cell written_layer_norm(const block *b, vram_cell x, vram_size rows,
 
 vram_cell vram_part_norm(const block *b, vram_cell x, vram_size rows, double width)
 {
-    if (b->style.written_norm && !vram_part_is_fused(b)) return written_layer_norm(b, x, rows, width);
+    if (b->style.written_norm && !vram_part_has_kernel(b, VRAM_KERNEL_NORM)) return written_layer_norm(b, x, rows, width);
     vram_norm_type type = b->pass->model->norm;
     bool layer = type == VRAM_NORM_LAYER || type == VRAM_NORM_LAYER_BIAS || type == VRAM_NORM_LAYER_BARE;
     if (!layer) return vram_part_rms_norm(b, x, rows, width, type != VRAM_NORM_RMS_BARE);

@@ -65,8 +65,9 @@ typedef struct { double count, a_rows, a_columns, b_rows, b_columns, magnitudes;
 vram_lora_pair vram_lora_on_rank(const vram_scenario *scenario, const vram_model *model, const vram_tensor *tensor);
 double vram_lora_rank_params(const vram_scenario *scenario, const vram_model *model); /* vram_lora_params of one rank, the fullest */
 
-/* ---- block.c ---- */
-bool vram_loss_stays_whole(const vram_scenario *scenario); /* in-place loss is asked for, and the library keeps its own */
+/* ---- style.c ---- */
+bool vram_liger_knows(const vram_model *model);
+bool vram_loss_stays_whole(const vram_scenario *scenario); /* a loss of Liger's is asked for, and the library keeps its own */
 
 /* ---- format.c ---- */
 

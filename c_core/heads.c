@@ -222,7 +222,7 @@ void vram_head_choose(vram_pass *pass, vram_role role)
     pass->head = VRAM_HEAD_LOSS;
     if (s->task == VRAM_TASK_TRAINING) {
         pass->scored = pass->tokens - 1;
-        pass->head = tiles ? VRAM_HEAD_TILED : s->training.loss == VRAM_LOSS_CHUNKED ? VRAM_HEAD_CHUNKED : s->training.loss == VRAM_LOSS_FUSED ? VRAM_HEAD_FUSED : is_trainer(s) ? VRAM_HEAD_TRAINER : VRAM_HEAD_LOSS;
+        pass->head = tiles ? VRAM_HEAD_TILED : s->training.loss == VRAM_LOSS_CHUNKED ? VRAM_HEAD_CHUNKED : s->training.loss == VRAM_LOSS_FUSED && !vram_loss_stays_whole(s) ? VRAM_HEAD_FUSED : is_trainer(s) ? VRAM_HEAD_TRAINER : VRAM_HEAD_LOSS;
         return;
     }
     if (s->task != VRAM_TASK_RL) return;

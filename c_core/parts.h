@@ -106,7 +106,9 @@ static inline vram_cell vram_part_scatter(const block *b, vram_cell x) { return 
 
 style vram_style_of(const vram_model *model);
 bool vram_part_is_eager(const vram_pass *pass); /* attention is computed as it is written down */
-static inline bool vram_part_is_fused(const block *b) { return b->pass->scenario->training.kernels == VRAM_KERNELS_FUSED; }
+/* Is a kernel in the place of a family's own rotation, norm, act(gate) * up, act, experts? VRAM_KERNEL_OVER: the norm's gradient is written over the output's */
+enum { VRAM_KERNEL_ROTARY = 1, VRAM_KERNEL_NORM = 2, VRAM_KERNEL_OVER = 4, VRAM_KERNEL_GATE = 8, VRAM_KERNEL_ACTIVATION = 16, VRAM_KERNEL_EXPERTS = 32, VRAM_KERNEL_LOSS = 64 };
+bool vram_part_has_kernel(const block *b, unsigned kernel);
 
 /* ---- block_norm.c ---- */
 

@@ -96,14 +96,60 @@ static const style STYLES[] = {
     {.type = "opt", .positions_apart = true, .act = ACT_RELU, .scaled_query = true},
 };
 
+/* Is the model of this family? Its language model alone has a type of its own. */
+static bool is_of(const vram_model *m, const char *type)
+{
+    size_t n = strlen(type);
+    return strncmp(type, m->model_type, n) == 0 && (m->model_type[n] == '\0' || strcmp(m->model_type + n, "_text") == 0);
+}
+
 style vram_style_of(const vram_model *m)
 {
-    for (size_t i = 0; i < sizeof STYLES / sizeof STYLES[0]; i++) {
-        if (STYLES[i].type[0] != m->model_type[0]) continue;
-        size_t n = strlen(STYLES[i].type);
-        if (strncmp(STYLES[i].type, m->model_type, n) == 0 && (m->model_type[n] == '\0' || strcmp(m->model_type + n, "_text") == 0)) return STYLES[i];
-    }
+    for (size_t i = 0; i < sizeof STYLES / sizeof STYLES[0]; i++)
+        if (STYLES[i].type[0] == m->model_type[0] && is_of(m, STYLES[i].type)) return STYLES[i];
     return (style){.type = ""};
+}
+
+/* ----------------------------------------------------------------------------------------------------------- kernels -- */
+
+/* What Liger 0.8.5 has for each family it knows. Without LOSS it puts its in-place loss where transformers 5 does not look for it.
+ * Source: liger_kernel/transformers/monkey_patch.py (apply_liger_kernel_to_..., with their defaults) */
+enum { ROTARY = VRAM_KERNEL_ROTARY, NORM = VRAM_KERNEL_NORM | VRAM_KERNEL_OVER, APART = VRAM_KERNEL_NORM, GATE = VRAM_KERNEL_GATE, EXPERTS = VRAM_KERNEL_EXPERTS, LOSS = VRAM_KERNEL_LOSS };
+static const struct { const char *type; unsigned kernels; } LIGER[] = {
+    {"llama", ROTARY | NORM | GATE | LOSS}, {"granite", ROTARY | NORM | GATE | LOSS}, {"smollm3", ROTARY | NORM | GATE | LOSS}, {"qwen2", ROTARY | NORM | GATE | LOSS},
+    {"qwen3", ROTARY | NORM | GATE | LOSS}, {"phi3", ROTARY | NORM | GATE | LOSS}, {"falcon_h1", ROTARY | NORM | GATE | LOSS}, {"hunyuan_v1_dense", ROTARY | NORM | GATE | LOSS},
+    {"gemma", ROTARY | NORM | GATE | LOSS}, {"gemma2", ROTARY | APART | GATE | LOSS}, {"gemma3", ROTARY | APART | GATE | LOSS}, {"gemma4", APART | GATE | LOSS},
+    {"olmo2", ROTARY | APART | GATE | LOSS}, {"olmo3", ROTARY | APART | GATE | LOSS}, {"exaone4", ROTARY | APART | GATE | LOSS}, {"glm4", APART | GATE | LOSS},
+    {"mistral", ROTARY | NORM | GATE}, {"ministral", ROTARY | NORM | GATE}, {"llama4", ROTARY | NORM | GATE}, {"nemotron", VRAM_KERNEL_ACTIVATION},
+    {"mixtral", ROTARY | NORM | GATE | EXPERTS | LOSS}, {"qwen3_moe", ROTARY | NORM | GATE | EXPERTS | LOSS}, {"hunyuan_v1_moe", ROTARY | NORM | GATE | EXPERTS | LOSS},
+    {"deepseek_v2", NORM | GATE | EXPERTS | LOSS}, {"deepseek_v3", NORM | GATE | EXPERTS | LOSS}, {"deepseek_v4", NORM | LOSS}, {"gpt_oss", ROTARY | NORM | LOSS},
+    {"qwen3_next", APART | GATE | EXPERTS | LOSS}, {"qwen3_5", APART | GATE | LOSS}, {"qwen3_5_moe", APART | EXPERTS | LOSS},
+};
+
+static unsigned of_liger(const vram_model *m)
+{
+    for (size_t i = 0; i < sizeof LIGER / sizeof LIGER[0]; i++)
+        if (is_of(m, LIGER[i].type)) return LIGER[i].kernels;
+    return 0;
+}
+
+/* What runs on flash attention's own package has other kernels, for every family: Unsloth's, as they are or in fms-acceleration; torchtitan's and torchtune's blocks */
+static bool liger(const vram_scenario *s) { return s->training.kernels == VRAM_KERNELS_FUSED && s->training.attention != VRAM_ATTENTION_FLASH; }
+
+bool vram_liger_knows(const vram_model *m) { return of_liger(m) != 0; }
+
+bool vram_part_has_kernel(const block *b, unsigned kernel)
+{
+    const vram_scenario *s = b->pass->scenario;
+    if (s->training.kernels != VRAM_KERNELS_FUSED) return false;
+    if (liger(s)) return of_liger(b->pass->model) & kernel;
+    return kernel & (VRAM_KERNEL_ROTARY | VRAM_KERNEL_NORM | VRAM_KERNEL_GATE) || (kernel == VRAM_KERNEL_OVER && b->style.norm == NORM_LLAMA);
+}
+
+bool vram_loss_stays_whole(const vram_scenario *s)
+{
+    int loss = s->training.loss;
+    return liger(s) && ((loss == VRAM_LOSS_INPLACE && !(of_liger(&s->model) & LOSS)) || (loss == VRAM_LOSS_FUSED && !vram_liger_knows(&s->model)));
 }
 
 /* Families whose classes have no way into PyTorch's kernel compute attention as it is written down. */
