@@ -86,7 +86,7 @@ enum {
 #define VRAM_VERDICTS(X) X(FITS, "fits") X(TIGHT, "tight") X(NO, "no")
 #define VRAM_ERRORS(X)                                                                                                  \
     X(NONE, "none") X(SYNTAX, "syntax") X(TYPE, "type") X(RANGE, "range") X(UNKNOWN_KEY, "unknown_key")                 \
-    X(UNKNOWN_VALUE, "unknown_value") X(DUPLICATE_KEY, "duplicate_key") X(MISSING, "missing") X(UNSUPPORTED, "unsupported") \
+    X(UNKNOWN_VALUE, "unknown_value") X(DUPLICATE_KEY, "duplicate_key") X(MISSING, "missing") X(UNSUPPORTED, "unsupported") X(NOT_READ, "not_read") \
     X(CONFLICT, "conflict") X(TOO_LARGE, "too_large") X(INTERNAL, "internal")
 
 /* symbols of factors: (NAME, symbol as written on a whiteboard, id for the words) */

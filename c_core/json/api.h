@@ -29,7 +29,8 @@ char *vram_json_options(vram_json *json, const char *request, size_t bytes);
 /* The inverse questions: {"scenario": {..}, "for": ["context", "weights"]} -> {"solve": [{"path": "context", "value": 262144, "limit": 131072,
  * "bytes": N, "needed_bytes": N, "headroom_bytes": N, "verdict": "tight"}, ..]}. `for`: whole-number fields, or "weights"; without it the task's own
  * questions. value: the largest that fits on the scenario's GPUs (of "weights" the heaviest type that its engine loads), null when none does; limit:
- * the positions that the model was trained for, null where none apply; the bytes are those of the answer. */
+ * the positions that the model was trained for or the layers that it has, null where none apply; the bytes are those of the answer. A field that the
+ * scenario does not read is refused ("not_read"). */
 char *vram_json_solve(vram_json *json, const char *request, size_t bytes);
 char *vram_json_solve_for(vram_json *json, const char *scenario, size_t bytes, const char *paths); /* paths: "a,b", or NULL */
 /* The answers once more, for front doors that print them in their own way; their number, -1 after a refusal. */

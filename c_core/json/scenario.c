@@ -334,22 +334,22 @@ bool vram_json_scenario_read(const vram_json *json, const cJSON *tree, vram_scen
 
 /* ------------------------------------------------------------------------------------------------------------ range -- */
 
-/* Positions that the model was trained for bound the fields that count them. */
+/* Positions that the model was trained for bound the fields that count them; its layers, and the output behind them, those on a GPU. */
 static double limit_of(const vram_scenario *s, const char *path)
 {
     double positions = (double)s->model.max_positions;
     if (strcmp(path, "context") == 0 || strcmp(path, "prompt") == 0 || strcmp(path, "training.sequence_length") == 0) return positions;
     if (strcmp(path, "rl.response") == 0) return vram_max(0, positions - (double)s->rl.prompt);
-    return 0;
+    return strcmp(path, "llama_cpp.gpu_layers") == 0 ? (double)s->model.layers + 1 : 0;
 }
 
 bool vram_json_range_of(const vram_scenario *s, const char *path, vram_json_range *range)
 {
     const field *f = find_field(path);
     if (!f || f->type != INTEGER) return false;
-    double now = (double)*(const int64_t *)at_const(s, f), max = strcmp(path, "llama_cpp.gpu_layers") == 0 ? (double)s->model.layers + 1 : f->max;
+    double now = (double)*(const int64_t *)at_const(s, f), limit = limit_of(s, path), max = strcmp(path, "llama_cpp.gpu_layers") == 0 ? limit : f->max;
     if (now == UNSET) now = max;
-    *range = (vram_json_range){f->min, max, vram_min(max, vram_max(f->min, now)), limit_of(s, path)};
+    *range = (vram_json_range){f->min, max, vram_min(max, vram_max(f->min, now)), limit};
     return true;
 }
 

@@ -118,7 +118,7 @@ static void copy_name(char *to, size_t room, const char *from)
     to[n] = '\0';
 }
 
-/* False with an error when the path asks for nothing that can be searched. */
+/* False with an error when the path asks for nothing that can be searched, or for what changes nothing here. */
 static bool answer(const question *q, const vram_scenario *s, vram_json_answer *row, vram_error *error)
 {
     vram_json_range range;
@@ -130,21 +130,20 @@ static bool answer(const question *q, const vram_scenario *s, vram_json_answer *
         copy_name(error->text, sizeof error->text, q->path);
         return false;
     }
+    if (!vram_json_is_read(s, q->path)) return vram_fail(error, VRAM_ERROR_NOT_READ, row->path, VRAM_NO_NUMBER, 1, 0); /* every value of it would do */
     if (weights) answer_weights(q, s->task == VRAM_TASK_INFERENCE ? s->engine : VRAM_ENGINE_TRANSFORMERS, row);
     else answer_number(q, &range, row);
     return true;
 }
 
-/* Paths that the request names, or the task's own questions: the base's type is one only where it is stored as said, rollouts where there are any. */
+/* Paths that the request names, or the task's own questions, of fields that the scenario reads. */
 static cJSON *questions(const cJSON *said, const vram_scenario *s)
 {
     if (cJSON_IsArray(said)) return cJSON_Duplicate(said, 1);
     cJSON *paths = cJSON_CreateArray();
-    bool stored = s->task == VRAM_TASK_INFERENCE || s->training.method == VRAM_METHOD_LORA;
     const char *const *list = s->task == VRAM_TASK_INFERENCE && s->engine == VRAM_ENGINE_LLAMA_CPP ? asked_of_llama_cpp : asked[s->task];
-    bool samples = s->task != VRAM_TASK_RL || s->rl.algorithm != VRAM_ALGORITHM_DPO;
     for (; *list; list++)
-        if ((stored || strcmp(*list, "weights") != 0) && (samples || strcmp(*list, "rl.rollout_batch") != 0)) cJSON_AddItemToArray(paths, cJSON_CreateString(*list));
+        if (vram_json_is_read(s, *list)) cJSON_AddItemToArray(paths, cJSON_CreateString(*list));
     return paths;
 }
 

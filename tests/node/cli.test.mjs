@@ -58,8 +58,8 @@ await test('vram solve: what it names fits, one more does not', () => {
 })
 
 await test('vram solve: a search that begins at nothing ends', () => {
-  const { solve } = JSON.parse(vram(['solve', '-', '--json', '--for', 'llama_cpp.gpu_layers,speculative.mtp_tokens'], JSON.stringify({ engine: 'llama.cpp', model: 'llama-3.1-8b', gpu: 'rtx-4090', weights: 'gguf:Q4_K_M', llama_cpp: { gpu_layers: 0 } })).out)
-  assert.deepEqual(solve.map(a => a.value), [33, 64])
+  const { solve } = JSON.parse(vram(['solve', '-', '--json', '--for', 'llama_cpp.gpu_layers,speculative.mtp_tokens'], JSON.stringify({ engine: 'llama.cpp', model: 'qwen3.5-9b', gpu: 'rtx-4090', weights: 'gguf:Q4_K_M', llama_cpp: { gpu_layers: 0 } })).out)
+  assert.deepEqual(solve.map(a => [a.value, a.limit]), [[33, 33], [64, null]])
 })
 
 await test('degrees of parallelism take GPUs: fewer do not do, and experts are divided over ranks that are there', () => {
@@ -91,6 +91,11 @@ await test('vram solve: nothing fits, and a field that is no number', () => {
     assert.deepEqual([JSON.parse(run.out).error.path, JSON.parse(run.out).error.code], ['for', 'unknown_value'], path)
   }
   assert.equal(vram(['solve', '-'], '{"context":-1}').status, 2)
+  for (const [scenario, paths] of [['{"engine":"bare"}', ['prompt', 'training.micro_batch', 'llama_cpp.slots', 'vllm.max_num_seqs']], ['{"task":"training"}', ['context', 'weights', 'lora.rank']], ['{"task":"rl","rl":{"algorithm":"dpo"}}', ['rl.rollout_batch']]])
+    for (const path of paths) {
+      const run = vram(['solve', '-', '--json', '--for', path], scenario)
+      assert.deepEqual([run.status, JSON.parse(run.out).error.code, JSON.parse(run.out).error.path], [2, 'not_read', path])
+    }
 })
 
 await test('the log in the report: lines with the ledger\'s own numbers', () => {

@@ -37,7 +37,7 @@ export function makeLimits(root, { solve, onPick }) {
     // a piece of work for each question, once it is known which there are
     // report: what the scenario came to, with every value that was not said
     * update({ scenario, report, unit }) {
-      const kind = [scenario.task, scenario.engine, scenario.training?.method].join();
+      const kind = [scenario.task, scenario.engine, scenario.training?.method, scenario.rl?.algorithm].join();
       let rows = [];
       if (asked.has(kind)) {
         for (const path of asked.get(kind)) {
