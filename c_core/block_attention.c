@@ -126,7 +126,9 @@ static vram_cell probabilities(const block *b, vram_cell sum, int width)
 {
     vram_tape *t = b->t;
     vram_cell wide_sum = b->style.narrow_softmax && !t->autocast ? sum : vram_op_cast(t, sum, 4, VRAM_WHAT_ATTENTION_SCORES);
-    return vram_op_cast(t, vram_op_softmax(t, wide_sum, VRAM_WHAT_ATTENTION_PROBABILITIES), width, VRAM_WHAT_ATTENTION_PROBABILITIES);
+    vram_cell shares = vram_op_softmax(t, wide_sum, VRAM_WHAT_ATTENTION_PROBABILITIES);
+    vram_tape_hold(t, sum); /* an argument of the call */
+    return vram_op_cast(t, shares, width, VRAM_WHAT_ATTENTION_PROBABILITIES);
 }
 
 /* gpt-oss: one more column, less the greatest, softmax in the scores' type; the columns that are keys are a view */
@@ -311,9 +313,10 @@ vram_cell vram_part_attention(const block *b, vram_cell x, vram_cell *weights)
     vram_tape_hold(t, gate);
     if (b->style.sub_norms) y = vram_part_norm(b, y, b->rows, heads[0] * d);
     vram_cell out = vram_part_linear(b, y, vram_or_else(b->pass->model->names.o, "o_proj"), (double)b->pass->model->hidden, heads[0] * (double)a->v_head_dim, b->hidden, VRAM_WHAT_ATTENTION_PROJECTION);
-    vram_cell dropped = vram_op_dropout(t, out, b->pass->dropout, VRAM_WHAT_ATTENTION_PROJECTION);
     const vram_cell held[] = {x, turned[0], turned[1], qkv[2]};
-    vram_part_hold(b, 4, held);
+    if (b->style.drops_later) vram_part_hold(b, 4, held);
+    vram_cell dropped = vram_op_dropout(t, out, b->pass->dropout, VRAM_WHAT_ATTENTION_PROJECTION);
+    if (!b->style.drops_later) vram_part_hold(b, 4, held);
     for (int i = 0; i < 2 && b->style.shares_keys && !a->shares_cache; i++) t->shared[i] = i ? qkv[2] : turned[1];
     return dropped;
 }

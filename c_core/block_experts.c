@@ -172,7 +172,7 @@ vram_cell vram_part_mlp(const block *b, vram_cell x)
         shared = vram_op_mul_rows(b->t, shared, vram_op_unary(b->t, weight, false, true, 0, VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_MLP_OUTPUT);
     }
     if (shared >= 0) y = y < 0 ? shared : vram_op_add(b->t, y, shared, VRAM_WHAT_MLP_OUTPUT);
-    vram_tape_hold(b->t, x);
+    if (!b->style.bare_mlp) vram_tape_hold(b->t, x);
     if (first) vram_tape_hold(b->t, shared);
     return vram_op_dropout(b->t, y, b->pass->dropout, VRAM_WHAT_MLP_OUTPUT);
 }

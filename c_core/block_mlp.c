@@ -85,7 +85,9 @@ vram_cell vram_part_dense(const block *b, vram_cell x, double f, bool fused, con
     vram_size inner = vram_part_wide(b, VRAM_SYMBOL_INTERMEDIATE, f);
     vram_cell product, whole = VRAM_NO_CELL, named[3] = {VRAM_NO_CELL, VRAM_NO_CELL, VRAM_NO_CELL};
     if (b->layer->ffn.type == VRAM_FFN_PLAIN) {
-        product = vram_part_activation(b, vram_part_linear(b, x, vram_or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP));
+        vram_cell up = vram_part_linear(b, x, vram_or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP);
+        vram_tape_hold(t, x);
+        product = vram_part_activation(b, up);
     } else if (fused) {
         vram_cell both = vram_part_linear(b, x, gate_up, 2 * f, h, ROWS_BY_2(b, VRAM_SYMBOL_COPIES, 2, VRAM_SYMBOL_INTERMEDIATE, f), VRAM_WHAT_GATE_UP), half[2];
         both = vram_part_with_side_path(b, x, both, VRAM_PART_MLP, 2 * f, h);
@@ -110,6 +112,6 @@ vram_cell vram_part_dense(const block *b, vram_cell x, double f, bool fused, con
     if (b->style.altup) vram_part_hold(b, 3, named); /* Gemma3nTextMLP calls each by a name */
     if (b->style.bounded) vram_tape_hold(t, named[0]), vram_tape_hold(t, named[2]);
     vram_tape_hold(t, whole);
-    vram_tape_hold(t, x);
+    if (!b->style.bare_mlp) vram_tape_hold(t, x);
     return y;
 }

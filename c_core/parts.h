@@ -40,6 +40,8 @@ typedef struct {
     bool two_norms : 1;        /* parallel blocks with a norm each (GPT-NeoX) */
     bool unnamed_norm : 1;     /* an RMS norm in one expression: its parts have no names */
     bool norm_after_turn : 1;  /* of queries and keys */
+    bool drops_later : 1;      /* attention's output is dropped by the layer, when attention's own names are gone */
+    bool bare_mlp : 1;         /* its linear layers are the layer's own: the input's name goes to what the first makes (OPT) */
     bool positions_apart : 1;  /* of each sequence, though they are the same (OPT) */
     bool embedding_norm : 1;   /* over the embeddings, too */
     bool normed_router : 1;    /* reads a norm of its own, and scales what it has chosen (Gemma 4) */
