@@ -68,7 +68,7 @@ typedef struct { double matrix, times, layer; } tensor_row;
 
 static tensor_row row_of(const vram_scenario *s, const vram_model *model, const vram_tensor *t, double bytes)
 {
-    double whole = vram_rank_tensor_params(s, model, t) / vram_ceil_div((double)t->layers, t->kind < 0 ? 1 : (double)s->parallel.pipeline);
+    double whole = vram_rank_layer_params(s, model, t);
     double times = t->stacked ? 1 : (double)t->copies;
     return (tensor_row){whole / times * bytes, times, whole * bytes};
 }
@@ -85,13 +85,12 @@ double vram_model_slack(const vram_scenario *s, const vram_model *model, double 
     vram_allocator a = {0};
     tensor_row row[VRAM_MAX_TENSORS];
     double tensors = 0;
-    int64_t layers = (int64_t)vram_ceil_div((double)model->layers, (double)s->parallel.pipeline);
     for (int t = 0; t < model->tensors; t++) row[t] = row_of(s, model, &model->tensor[t], bytes);
     for (int t = 0; t < model->tensors; t++)
         if (model->tensor[t].kind < 0 && model->tensor[t].part == VRAM_PART_EMBEDDING) take_row(&a, &row[t], &tensors);
-    for (int64_t i = 0; i < layers; i++)
+    for (int64_t i = 0; i < model->stage.layers; i++)
         for (int t = 0; t < model->tensors; t++)
-            if (model->tensor[t].kind == model->layer_kind[i]) take_row(&a, &row[t], &tensors);
+            if (model->tensor[t].kind == model->stage.kind[i]) take_row(&a, &row[t], &tensors);
     for (int t = 0; t < model->tensors; t++)
         if (model->tensor[t].kind < 0 && model->tensor[t].part != VRAM_PART_EMBEDDING) take_row(&a, &row[t], &tensors);
     return ceil(vram_max(0, a.allocated - tensors)); /* halves of bytes: four-bit matrices of an odd number of values */

@@ -419,13 +419,13 @@ static void layer(table *t, int kind, int64_t layers)
     t->modules = 0;
 }
 
-static void side_paths(table *t, const int64_t layers[VRAM_MAX_KINDS])
+static void side_paths(table *t)
 {
     vram_model *m = t->model;
     for (int i = 0; i < m->extras; i++) {
         const vram_tensor *e = &m->extra[i];
         t->kind = e->kind;
-        t->layers = e->kind < 0 ? 1 : e->layers > 0 ? e->layers : layers[e->kind];
+        t->layers = e->kind < 0 ? 1 : e->layers > 0 ? e->layers : m->stage.of_kind[e->kind];
         vram_tensor *made = row(t, e->name, e->part, e->copies, e->rows, e->columns);
         int64_t of = made->layers;
         *made = *e;
@@ -445,13 +445,12 @@ static bool fits(const vram_model *m, vram_error *error)
 
 bool vram_architecture(vram_model *model, vram_error *error)
 {
-    int64_t layers[VRAM_MAX_KINDS] = {0};
-    for (int64_t i = 0; i < model->layers; i++) layers[model->layer_kind[i]]++;
+    vram_stage_whole(model);
     model->tensors = 0;
     table t = {model, -1, 1, 0, false};
     outside_the_layers(&t);
-    for (int k = 0; k < model->kinds; k++) layer(&t, k, layers[k]);
-    side_paths(&t, layers);
+    for (int k = 0; k < model->kinds; k++) layer(&t, k, model->stage.of_kind[k]);
+    side_paths(&t);
     if (t.full) return vram_fail(error, VRAM_ERROR_TOO_LARGE, "model", model->kinds, 1, VRAM_MAX_KINDS);
     return fits(model, error);
 }

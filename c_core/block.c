@@ -66,8 +66,8 @@ static void note_sharing(vram_pass *pass)
 {
     const vram_model *m = pass->model;
     pass->sharing[0] = pass->sharing[1] = -1;
-    for (int64_t i = 0; i < m->layers && vram_style_of(m).shares_keys; i++) {
-        const vram_attention *a = &m->kind[m->layer_kind[i]].attention;
+    for (int64_t i = 0; i < m->stage.layers && vram_style_of(m).shares_keys; i++) {
+        const vram_attention *a = &m->kind[m->stage.kind[i]].attention;
         if (!a->shares_cache) pass->sharing[a->window > 0] = i;
     }
 }
@@ -82,8 +82,8 @@ vram_pass vram_pass_of(const vram_scenario *s, const vram_model *model, double b
     pass.four_bit = lora && (s->weights == VRAM_FORMAT_NF4 || s->weights == VRAM_FORMAT_NF4_DQ);
     pass.width = lora ? (stored->scheme == VRAM_SCHEME_NONE && stored->block_bytes / stored->block == 4 ? 4 : 2) : wide_weights ? 4 : 2;
     pass.plain_width = pass.width; /* prepare_kbit: measured steps, on a card and on the stand-in, keep embeddings, norms and head in 16 bit */
-    pass.input_gradient = gradients && (!lora || s->training.checkpointing == VRAM_CHECKPOINTING_FULL);
-    pass.stage = vram_stage_of(s, model);
+    pass.stage = &model->stage;
+    pass.input_gradient = gradients && (!lora || s->training.checkpointing == VRAM_CHECKPOINTING_FULL || !model->stage.embedding); /* p2p_communication.py: what is received does */
     pass.workspace = 8519680; /* cuBLAS ":4096:2:16:8": 2 x 4 MiB + 8 x 16 KiB */
     pass.dropout = gradients ? or_config(s->training.dropout, model->resid_dropout) : 0;
     pass.attention_dropout = gradients ? or_config(s->training.dropout, model->attention_dropout) : 0;
@@ -108,7 +108,7 @@ int vram_stream_width(const vram_pass *pass)
 }
 
 /* A table that is embedding and head: its two gradients meet when backward has come to the embedding. */
-bool vram_is_tied(const vram_pass *pass) { return pass->model->tied && !pass->lora && pass->gradients && pass->head != VRAM_HEAD_VALUE; }
+bool vram_is_tied(const vram_pass *pass) { return pass->model->tied && pass->model->stage.embedding && pass->model->stage.head && !pass->lora && pass->gradients && pass->head != VRAM_HEAD_VALUE; }
 
 int vram_logits_width(const vram_pass *pass) { return vram_style_of(pass->model).wide_logits ? 4 : pass->scenario->training.autocast ? 2 : pass->plain_width; }
 

@@ -24,13 +24,13 @@ typedef struct {
     double batch, tokens;      /* sequences, tokens each: those of this rank of context parallelism */
     bool lora;
     bool gradients;            /* false: a pass that only scores */
-    bool input_gradient;       /* the embedding's output requires a gradient */
+    bool input_gradient;       /* what the first layer gets requires a gradient: the embedding's output, or what another stage sends */
     int width;                 /* bytes of a stored 16- or 32-bit weight */
     int plain_width;           /* of norms, embedding, head */
     bool four_bit;
     double workspace;
     double dropout, attention_dropout, embedding_dropout;
-    vram_stage stage;          /* of the pipeline */
+    const vram_stage *stage;   /* of the model */
     vram_head head;
     bool no_autocast;          /* generate() runs outside of it */
     double scored;             /* positions of a sequence whose log-probability is asked for */

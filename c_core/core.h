@@ -63,7 +63,8 @@ double vram_lora_rank(const vram_scenario *scenario, const vram_model *model, co
 /* What one rank holds of a weight's adapter: so many pairs of A (a_rows x a_columns) and B (b_rows x b_columns), and of DoRA's magnitudes; count 0: none */
 typedef struct { double count, a_rows, a_columns, b_rows, b_columns, magnitudes; } vram_lora_pair;
 vram_lora_pair vram_lora_on_rank(const vram_scenario *scenario, const vram_model *model, const vram_tensor *tensor);
-double vram_lora_rank_params(const vram_scenario *scenario, const vram_model *model); /* vram_lora_params of one rank, the fullest */
+double vram_lora_rank_params(const vram_scenario *scenario, const vram_model *model); /* vram_lora_params of one rank */
+double vram_lora_modules(const vram_model *model, const vram_tensor *tensor); /* linear modules of the stage that use a shared weight, each with an adapter */
 
 /* ---- style.c ---- */
 bool vram_liger_knows(const vram_model *model);
@@ -210,13 +211,14 @@ vram_cache_rules vram_cache_rules_of(const vram_scenario *scenario, const vram_m
 double vram_cache_cells(const vram_cache_rules *rules, const vram_attention *attention); /* tokens that a layer keeps of a sequence */
 void vram_kv_cache(const vram_scenario *scenario, const vram_model *model, vram_role role, double sequences, double tokens, unsigned phases, vram_report *report);
 
-/* ---- parallel.c : what one GPU (the fullest) holds ---- */
+/* ---- parallel.c : what one GPU of a pipeline's stage holds ---- */
 
-/* Parameters of the model on the fullest GPU after tensor, expert and pipeline parallelism (before ZeRO). `linear_only`: those of linear layers. */
+/* Parameters of the model on one GPU of the stage after tensor and expert parallelism (before ZeRO). */
 double vram_rank_params(const vram_scenario *scenario, const vram_model *model);
-/* What a stage of the pipeline runs: the one that is taken for the fullest */
-typedef struct { int64_t layers; double in_flight; /* micro-batches whose activations it holds, of all its layers */ bool embedding, head; } vram_stage;
-vram_stage vram_stage_of(const vram_scenario *scenario, const vram_model *model);
+void vram_stage_whole(vram_model *model);                                            /* no pipeline */
+void vram_stage_choose(const vram_scenario *scenario, vram_model *model, int64_t number); /* the stage of that number */
+int64_t vram_stages(const vram_scenario *scenario);                                  /* 1: there is one to look at */
+bool vram_stages_alike(const vram_scenario *scenario, const vram_model *model, int64_t a, int64_t b); /* the same layers, embedding, head */
 bool vram_is_megatron(const vram_scenario *scenario, const vram_model *model); /* its layers run as Megatron's do, fused; other engines divide the plain ones */
 bool vram_is_fsdp(const vram_scenario *scenario);  /* either generation */
 int64_t vram_zero_of(const vram_scenario *scenario); /* the stage of ZeRO that counts: FSDP has no stage below 2, DDP has none */
@@ -228,8 +230,9 @@ double vram_expert_tokens(const vram_scenario *scenario); /* share of the tokens
 double vram_expert_replicas(const vram_scenario *scenario); /* ranks that hold the same experts */
 double vram_rank_expert_params(const vram_scenario *scenario, const vram_model *model); /* those of vram_rank_params that are experts' */
 vram_tensor vram_rank_tensor(const vram_scenario *scenario, const vram_model *model, const vram_tensor *tensor);
-/* Rows or columns of a tensor on one GPU, its copies (experts) on one GPU, layers of its kind on the fullest stage */
+/* Rows or columns of a tensor on one GPU, its copies (experts) on one GPU, layers of its kind on the stage */
 double vram_rank_tensor_params(const vram_scenario *scenario, const vram_model *model, const vram_tensor *tensor);
+double vram_rank_layer_params(const vram_scenario *scenario, const vram_model *model, const vram_tensor *tensor); /* the same of one layer */
 
 /* ---- allocator.c : PyTorch's caching allocator ---- */
 enum { VRAM_ALLOCATOR_BLOCKS = 512 };
@@ -290,11 +293,16 @@ void vram_rl(const vram_scenario *scenario, vram_report *report);
 /* ---- log.c ---- */
 void vram_logs(const vram_scenario *scenario, vram_report *report);                 /* lines to check by, once the sums are made */
 
+/* ---- estimate.c ---- */
+/* The entries of one stage of a pipeline and their sums, and no more */
+bool vram_enter_stage(vram_scenario *scenario, int64_t stage, bool verdict_alone, vram_report *report, vram_error *error);
+
 /* ---- scenario.c ---- */
 double vram_gpus_of_degrees(const vram_scenario *scenario);                         /* that the degrees of parallelism take */
 
 /* ---- gpu.c ---- */
 void vram_gpu_overheads(const vram_scenario *scenario, vram_report *report);        /* context and fragmentation entries, when overheads are on */
+double vram_gpu_fullness(const vram_scenario *scenario, const vram_report *report);    /* to compare stages of a pipeline by */
 void vram_gpu_fits(const vram_scenario *scenario, const vram_gpu *gpus, int count, vram_report *report);
 
 #endif

@@ -86,10 +86,10 @@ static cell cell_of(const vram_scenario *s)
     const vram_model *m = &s->model;
     double k = vram_format_bytes(s->kv_cache_k >= 0 ? s->kv_cache_k : s->kv_cache), v = vram_format_bytes(s->kv_cache_v >= 0 ? s->kv_cache_v : s->kv_cache), ranks = (double)s->parallel.tensor;
     cell c = {0};
-    int64_t layers = (int64_t)vram_ceil_div((double)m->layers, (double)s->parallel.pipeline), guessing = (int64_t)vram_mtp_layers(s, m);
+    int64_t layers = m->stage.layers, guessing = (int64_t)vram_mtp_layers(s, m);
     int last = vram_last_global_kind(m);
     for (int64_t i = 0; i < layers + (last >= 0 ? guessing : 0); i++) {
-        int kind = i < layers ? m->layer_kind[i] : last;
+        int kind = i < layers ? m->stage.kind[i] : last;
         const vram_attention *a = &m->kind[kind].attention;
         const vram_state *x = &m->kind[kind].state;
         double heads = vram_kv_heads_on_rank((double)a->kv_heads, ranks), key = 0, value = 0;

@@ -76,7 +76,7 @@ static double layer_cache(const vram_scenario *scenario, const vram_attention *a
 /* What a layer has when the prompt went through it */
 static double layer_keeps(const pass *p, int64_t i, double tokens)
 {
-    const vram_layer *l = &p->model->kind[p->model->layer_kind[i]];
+    const vram_layer *l = &p->model->kind[p->model->stage.kind[i]];
     return layer_cache(p->scenario, &l->attention, p->sequences, tokens, p->bytes) + layer_state(&l->state, p->sequences, p->bytes);
 }
 
@@ -107,7 +107,7 @@ static void emit_cache(const pass *p, int64_t layers, double tokens, bool whole_
     rules.end_layer = layers;
     vram_cache_entries(p->model, &rules, report);
     for (int64_t i = 0; i < layers; i++) {
-        const vram_attention *a = &p->model->kind[p->model->layer_kind[i]].attention;
+        const vram_attention *a = &p->model->kind[p->model->stage.kind[i]].attention;
         double kept = a->window && !whole_windows ? vram_min(tokens, (double)a->window - 1) : tokens;
         double half = layer_cache(s, a, p->sequences, kept, p->bytes) / 2;
         if (half > 0) *slack += 2 * (vram_block_bytes(half) - half);
@@ -127,23 +127,23 @@ static void prefill(const pass *p, vram_report *report)
     double tokens = p->prompt, before = 0, most = -1, slack = 0;
     int64_t at = 0;
     stage room[2], *s = room, *best = room + 1;
-    for (int64_t i = 0; i <= p->layers; i++) {
+    for (int64_t i = 0; i < p->model->stage.layers + p->model->stage.head; i++) {
         bool fuller_later = false;
-        for (int64_t j = i + 1; i < p->layers && j < p->layers; j++) fuller_later |= m->layer_kind[j] == m->layer_kind[i];
+        for (int64_t j = i + 1; i < p->model->stage.layers && j < p->model->stage.layers; j++) fuller_later |= m->stage.kind[j] == m->stage.kind[i];
         if (fuller_later) {
             before += layer_keeps(p, i, tokens);
             continue;
         }
-        vram_generate_act(s, p, tokens, 0, i < p->layers ? &m->kind[m->layer_kind[i]] : NULL);
+        vram_generate_act(s, p, tokens, 0, i < p->model->stage.layers ? &m->kind[m->stage.kind[i]] : NULL);
         if (before + s->most > most) {
             most = before + s->most;
-            at = i + (i < p->layers && caches_itself(s));
+            at = i + (i < p->model->stage.layers && caches_itself(s));
             swap(&s, &best);
         }
-        if (i < p->layers) before += layer_keeps(p, i, tokens);
+        if (i < p->model->stage.layers) before += layer_keeps(p, i, tokens);
     }
     unsigned phase = p->prefill;
-    emit_cache(p, at < p->layers ? at : p->layers, tokens, true, phase, &slack, report);
+    emit_cache(p, at < p->model->stage.layers ? at : p->model->stage.layers, tokens, true, phase, &slack, report);
     leave_out_own_cache(best, false);
     emit_stage(best, p->role, phase, &slack, report);
     emit_slack(p, slack, phase, report);
@@ -154,8 +154,8 @@ static double views_beyond_windows(const pass *p, int64_t from, double prompt, d
 {
     const vram_model *m = p->model;
     double bytes = 0;
-    for (int64_t i = from; i < p->layers; i++) {
-        const vram_attention *a = &m->kind[m->layer_kind[i]].attention;
+    for (int64_t i = from; i < p->model->stage.layers; i++) {
+        const vram_attention *a = &m->kind[m->stage.kind[i]].attention;
         if (a->window) bytes += layer_cache(p->scenario, a, p->sequences, prompt - vram_min(tokens, (double)a->window - 1), p->bytes);
     }
     return vram_max(0, bytes);
@@ -164,7 +164,7 @@ static double views_beyond_windows(const pass *p, int64_t from, double prompt, d
 static int64_t first_of_kind(const vram_model *m, int64_t layer)
 {
     for (int64_t i = 0; i < layer; i++)
-        if (m->layer_kind[i] == m->layer_kind[layer]) return i;
+        if (m->stage.kind[i] == m->stage.kind[layer]) return i;
     return layer;
 }
 
@@ -176,21 +176,22 @@ static void decode(const pass *p, vram_report *report)
     unsigned phase = p->decode;
     double views = 0;
     stage room[2], *s = room, *best = room + 1;
-    vram_generate_act(best, p, 1, tokens - 1, NULL);
+    vram_generate_act(best, p, 1, tokens - 1, m->stage.head ? NULL : &m->kind[m->stage.kind[0]]);
     for (int k = 0; k < m->kinds; k++) {
+        if (m->stage.of_kind[k] == 0) continue;
         vram_generate_act(s, p, 1, tokens - 1, &m->kind[k]);
         if (s->most - s->own > best->most - best->own) swap(&s, &best);
     }
-    for (int64_t i = 0; i < p->layers; i++) {
+    for (int64_t i = 0; i < p->model->stage.layers; i++) {
         double held = first_of_kind(m, i) == i ? views_beyond_windows(p, i, prompt, tokens) : 0;
         if (held <= 0) continue;
-        vram_generate_act(s, p, 1, prompt, &m->kind[m->layer_kind[i]]);
+        vram_generate_act(s, p, 1, prompt, &m->kind[m->stage.kind[i]]);
         if (held + s->most - s->own <= views + best->most - best->own) continue;
         swap(&s, &best);
         views = held;
     }
     bool at_first = views > 0;
-    emit_cache(p, p->layers, tokens, false, phase, &slack, report);
+    emit_cache(p, p->model->stage.layers, tokens, false, phase, &slack, report);
     if (at_first) vram_times(vram_add(report, p->role, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_WINDOW_VIEWS, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, phase), VRAM_SYMBOL_BYTES, views);
     leave_out_own_cache(best, at_first);
     emit_stage(best, p->role, phase, &slack, report);
@@ -209,7 +210,7 @@ void vram_transformers_generate(const vram_scenario *scenario, const vram_model 
                                 vram_phase phase, vram_report *report)
 {
     pass p = {.scenario = scenario, .model = model, .role = VRAM_ROLE_ROLLOUT, .prefill = VRAM_BIT(phase), .decode = VRAM_BIT(phase), .sequences = sequences, .bytes = bytes,
-              .prompt = prompt, .tokens = tokens, .layers = model->layers, .sampled = sampled};
+              .prompt = prompt, .tokens = tokens, .sampled = sampled};
     int first = report->entries;
     prefill(&p, report);
     int second = report->entries;
@@ -229,13 +230,13 @@ static void class_buffers(const pass *p, vram_report *report)
 {
     const vram_model *m = p->model;
     double zeros = 0, layers = 0;
-    double masks = strcmp(m->model_type, "gpt_bigcode") == 0 ? 1 : strcmp(m->model_type, "gpt_neo") == 0 ? (double)p->layers : 0;
+    double masks = strcmp(m->model_type, "gpt_bigcode") == 0 ? 1 : strcmp(m->model_type, "gpt_neo") == 0 ? (double)p->model->stage.layers : 0;
     if (masks > 0) {
         vram_entry *e = vram_add(report, p->role, VRAM_COMPONENT_ENGINE_BUFFERS, VRAM_WHAT_CAUSAL_MASK, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, VRAM_PHASES_INFERENCE);
         vram_times(vram_times(vram_times(e, VRAM_SYMBOL_ROWS, (double)m->position_rows), VRAM_SYMBOL_KEYS, (double)m->position_rows), VRAM_SYMBOL_LAYERS, masks);
     }
-    for (int64_t i = 0; i < p->layers; i++) {
-        const vram_ffn *f = &m->kind[m->layer_kind[i]].ffn;
+    for (int64_t i = 0; i < p->model->stage.layers; i++) {
+        const vram_ffn *f = &m->kind[m->stage.kind[i]].ffn;
         if (f->router_rows > 0) zeros = 2 * (double)f->expert_width * (double)f->router_rows;
         layers += f->router_rows > 0;
     }
@@ -249,8 +250,7 @@ void vram_engine_transformers(const vram_scenario *scenario, vram_report *report
 {
     vram_note_add(report, VRAM_NOTE_ENGINE_VERSION, "engine", 2, (const double[]){5, 24});
     pass p = {.scenario = scenario, .model = &scenario->model, .role = VRAM_ROLE_MODEL, .prefill = VRAM_BIT(VRAM_PHASE_PREFILL), .decode = VRAM_BIT(VRAM_PHASE_DECODE),
-              .sequences = vram_sequences_on_gpu(scenario), .bytes = vram_compute_bytes(scenario), .prompt = (double)scenario->prompt, .tokens = (double)scenario->context,
-              .layers = (int64_t)vram_ceil_div((double)scenario->model.layers, (double)scenario->parallel.pipeline)};
+              .sequences = vram_sequences_on_gpu(scenario), .bytes = vram_compute_bytes(scenario), .prompt = (double)scenario->prompt, .tokens = (double)scenario->context};
     vram_weights(scenario, &scenario->model, VRAM_ROLE_MODEL, scenario->weights, VRAM_PHASES_INFERENCE, report);
     if (vram_format_get(scenario->weights)->dtype && scenario->model.params_override == 0)
         vram_times(vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_MODELLED, VRAM_SOURCE_PYTORCH_ALLOCATOR, VRAM_PHASES_INFERENCE),

@@ -35,12 +35,13 @@ static void runner_buffers(const vllm *v, vram_report *report)
     double words = (double)v->m->vocab;
     if (v->v0) return;
     vram_component c = VRAM_COMPONENT_ENGINE_BUFFERS;
+    double rows = v->m->stage.head ? v->S : 0; /* the sampler is the last stage's */
     vram_entry *e = vram_vllm_add(report, c, VRAM_WHAT_PENALTY_COUNTS, VRAM_EXACT, VRAM_PHASES_INFERENCE);
-    vram_times(vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCES, v->S), VRAM_SYMBOL_VOCABULARY, words), VRAM_SYMBOL_BYTES_PER_ELEMENT, 4);
+    vram_times(vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCES, rows), VRAM_SYMBOL_VOCABULARY, words), VRAM_SYMBOL_BYTES_PER_ELEMENT, 4);
     e = vram_vllm_add(report, c, VRAM_WHAT_TOKEN_MASKS, VRAM_EXACT, VRAM_PHASES_INFERENCE);
-    vram_times(vram_times(vram_times(vram_times(e, VRAM_SYMBOL_COPIES, 2), VRAM_SYMBOL_SEQUENCES, v->S), VRAM_SYMBOL_WIDTH, vram_ceil_div(words, 32)), VRAM_SYMBOL_BYTES_PER_ELEMENT, 4);
+    vram_times(vram_times(vram_times(vram_times(e, VRAM_SYMBOL_COPIES, 2), VRAM_SYMBOL_SEQUENCES, rows), VRAM_SYMBOL_WIDTH, vram_ceil_div(words, 32)), VRAM_SYMBOL_BYTES_PER_ELEMENT, 4);
     e = vram_vllm_add(report, c, VRAM_WHAT_SAMPLING_STATE, VRAM_EXACT, VRAM_PHASES_INFERENCE);
-    vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCES, v->S), VRAM_SYMBOL_BYTES, 17924);
+    vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCES, rows), VRAM_SYMBOL_BYTES, 17924);
     e = vram_vllm_add(report, c, VRAM_WHAT_INPUT_IDS, VRAM_EXACT, VRAM_PHASES_INFERENCE);
     vram_times(vram_times(e, VRAM_SYMBOL_TOKENS, v->T), VRAM_SYMBOL_BYTES, 12);
 }
@@ -74,7 +75,7 @@ double vram_graphs_allowance(const vram_scenario *s, double graphs, vram_report 
 {
     if (!s->overheads || graphs <= 0) return 0;
     vram_entry *e = vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_CUDA_GRAPHS, VRAM_WHAT_GRAPH_NODES, VRAM_ALLOWANCE, VRAM_SOURCE_GPU_LOGS, VRAM_BIT(VRAM_PHASE_PREFILL) | VRAM_BIT(VRAM_PHASE_DECODE));
-    return vram_times(vram_times(vram_times(e, VRAM_SYMBOL_COPIES, graphs), VRAM_SYMBOL_LAYERS, vram_ceil_div((double)s->model.layers, (double)s->parallel.pipeline)), VRAM_SYMBOL_BYTES, 190 * 1024)->bytes;
+    return vram_times(vram_times(vram_times(e, VRAM_SYMBOL_COPIES, graphs), VRAM_SYMBOL_LAYERS, (double)s->model.stage.layers), VRAM_SYMBOL_BYTES, 190 * 1024)->bytes;
 }
 
 /* Servers' cards have NVLink and a switch; others meet over PCIe. */

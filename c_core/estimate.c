@@ -138,9 +138,34 @@ static void not_modelled(const vram_scenario *s, vram_report *report)
         if (rows[i].set) vram_note_add(report, rows[i].id, rows[i].path, 0, NULL);
 }
 
-static bool estimate(const vram_scenario *s, const vram_gpu *gpus, int gpu_count, bool verdict_alone, vram_report *report, vram_error *error)
+enum { ROLES = 3 };
+
+/* The model of a role, where it has one of its own; NULL: it has none */
+static vram_model *model_of(vram_scenario *s, int role)
+{
+    vram_role_choice *const roles[ROLES] = {&s->rl.critic, &s->rl.reference, &s->rl.reward};
+    return s->task == VRAM_TASK_RL && roles[role]->kind == VRAM_ROLE_MODEL_MODEL ? &roles[role]->model : NULL;
+}
+
+static void choose(vram_scenario *s, int64_t stage)
+{
+    vram_stage_choose(s, &s->model, stage);
+    for (int i = 0; i < ROLES; i++)
+        if (model_of(s, i)) vram_stage_choose(s, model_of(s, i), stage);
+}
+
+static bool alike(vram_scenario *s, int64_t a, int64_t b)
+{
+    bool all = vram_stages_alike(s, &s->model, a, b);
+    for (int i = 0; i < ROLES && all; i++)
+        if (model_of(s, i)) all = vram_stages_alike(s, model_of(s, i), a, b);
+    return all;
+}
+
+bool vram_enter_stage(vram_scenario *s, int64_t stage, bool verdict_alone, vram_report *report, vram_error *error)
 {
     vram_steps steps;
+    choose(s, stage);
     memset(report, 0, offsetof(vram_report, entry));
     report->kv_tokens_capacity = report->max_context = -1;
     report->pool = (vram_pool){.model_bytes = -1, .available_bytes = -1, .blocks = -1, .tokens = -1, .concurrency = -1, .graph_bytes = -1, .k_bytes = -1, .v_bytes = -1};
@@ -151,13 +176,46 @@ static bool estimate(const vram_scenario *s, const vram_gpu *gpus, int gpu_count
     else vram_rl(s, report);
     vram_gpu_overheads(s, report);
     vram_reserve(s, s->task == VRAM_TASK_TRAINING ? &steps : NULL, verdict_alone, report);
+    return vram_ledger_close(report, error);
+}
+
+/* Has an earlier stage the same layers of every model? It holds as many micro-batches or more: nothing of this one is more. */
+static bool exceeded(vram_scenario *s, int64_t stage)
+{
+    bool found = false;
+    for (int64_t i = 0; i < stage && !found; i++) found = alike(s, i, stage);
+    return found;
+}
+
+/* Of a pipeline the fullest stage, which is entered last: in training it is most often the first, of servers the last. */
+static bool enter_fullest(vram_scenario *s, bool verdict_alone, vram_report *report, vram_error *error)
+{
+    int64_t stages = vram_stages(s), fullest = -1, last = -1;
+    double most = 0;
+    for (int64_t i = 0; i < stages; i++) {
+        int64_t stage = s->task == VRAM_TASK_INFERENCE ? i : stages - 1 - i;
+        if (exceeded(s, stage)) continue;
+        if (!vram_enter_stage(s, stage, verdict_alone, report, error)) return false;
+        double fullness = vram_gpu_fullness(s, report);
+        last = stage;
+        if (fullest >= 0 && fullness < most) continue;
+        fullest = stage;
+        most = fullness;
+    }
+    if (fullest != last && !vram_enter_stage(s, fullest, verdict_alone, report, error)) return false;
+    if (stages > 1) vram_note_add(report, VRAM_NOTE_STAGE, "parallel.pipeline", 3, (const double[]){(double)fullest + 1, (double)stages, (double)s->model.stage.layers});
+    return true;
+}
+
+static bool estimate(vram_scenario *s, const vram_gpu *gpus, int gpu_count, bool verdict_alone, vram_report *report, vram_error *error)
+{
+    if (!enter_fullest(s, verdict_alone, report, error)) return false;
     remarks(s, report);
     if (s->task != VRAM_TASK_INFERENCE) {
         undivided(s, report);
         filled_up(s, report);
         not_modelled(s, report);
     }
-    if (!vram_ledger_close(report, error)) return false;
     if (report->peak == VRAM_PHASE_ROLLOUT && s->rl.rollout_engine == VRAM_ROLLOUT_ENGINE_VLLM)
         vram_note_add(report, VRAM_NOTE_ROLLOUT_WAITS, "rl.rollout_batch", 1, (const double[]){(double)s->rl.rollout_batch});
     report->cluster_bytes = report->peak_bytes * (double)s->gpus;
@@ -167,9 +225,9 @@ static bool estimate(const vram_scenario *s, const vram_gpu *gpus, int gpu_count
     return true;
 }
 
-bool vram_estimate(const vram_scenario *s, const vram_gpu *gpus, int gpu_count, vram_report *report, vram_error *error)
+bool vram_estimate(vram_scenario *s, const vram_gpu *gpus, int gpu_count, vram_report *report, vram_error *error)
 {
     return estimate(s, gpus, gpu_count, false, report, error);
 }
 
-bool vram_judge(const vram_scenario *s, vram_report *report, vram_error *error) { return estimate(s, NULL, 0, true, report, error); }
+bool vram_judge(vram_scenario *s, vram_report *report, vram_error *error) { return estimate(s, NULL, 0, true, report, error); }

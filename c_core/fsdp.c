@@ -28,7 +28,7 @@ static double shard_of(const vram_sharding_unit *u) { return u->trained_shard; }
 static void by_kind(const vram_sharding *g, vram_component component, vram_what what, int64_t from, int64_t to, unit_part *part, double width, list *l)
 {
     double layers[VRAM_MAX_KINDS] = {0};
-    for (int64_t i = from; i < to; i++) layers[g->m->layer_kind[i]]++;
+    for (int64_t i = from; i < to; i++) layers[g->m->stage.kind[i]]++;
     for (int k = 0; k < g->m->kinds; k++) vram_sharding_add(l, component, what, layers[k], part(&g->layer[k]), width);
 }
 

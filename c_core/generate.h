@@ -34,7 +34,6 @@ typedef struct {
     unsigned prefill, decode; /* phases */
     double sequences, bytes;
     double prompt, tokens;
-    int64_t layers;        /* of this stage of the pipeline */
     double sampled;        /* fp32 copies of the last position's logits that choosing the next token makes */
 } vram_generate_pass;
 

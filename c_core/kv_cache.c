@@ -45,7 +45,7 @@ static double cached_layers(const vram_model *model, const vram_cache_rules *rul
 {
     double layers = 0;
     for (int64_t i = rules->first_layer; i < rules->end_layer; i++)
-        if (same_cache(&model->kind[model->layer_kind[i]].attention, &model->kind[kind].attention)) layers++;
+        if (same_cache(&model->kind[model->stage.kind[i]].attention, &model->kind[kind].attention)) layers++;
     int last = vram_last_global_kind(model);
     if (rules->mtp_layers > 0 && last >= 0 && same_cache(&model->kind[last].attention, &model->kind[kind].attention)) layers += rules->mtp_layers;
     return layers;
@@ -173,7 +173,7 @@ static void add_state(const vram_model *model, const vram_cache_rules *rules, in
     const vram_state *s = &model->kind[kind].state;
     double layers = 0;
     for (int64_t i = rules->first_layer; i < rules->end_layer; i++)
-        if (same_state(&model->kind[model->layer_kind[i]].state, s)) layers++;
+        if (same_state(&model->kind[model->stage.kind[i]].state, s)) layers++;
     if (s->type == VRAM_STATE_NONE || layers == 0) return;
     vram_state_shape shape = vram_state_size(s);
     double state_bytes = rules->state_bytes > 0 ? rules->state_bytes : s->state_fp32 ? 4 : rules->conv_bytes;
@@ -223,9 +223,9 @@ vram_cache_rules vram_cache_rules_plain(const vram_scenario *scenario, const vra
         .v_bytes = vram_format_bytes(scenario->kv_cache_v >= 0 ? scenario->kv_cache_v : scenario->kv_cache),
         .window_sequences = 1, .window_step = 1,
         .states = sequences * (1 + (double)scenario->speculative.mtp_tokens), .conv_bytes = compute,
-        .mtp_layers = scenario->speculative.mtp_tokens > 0 ? (double)model->mtp_layers : 0,
+        .mtp_layers = vram_mtp_layers(scenario, model),
         .ranks = (double)scenario->parallel.tensor,
-        .end_layer = (int64_t)vram_ceil_div((double)model->layers, (double)scenario->parallel.pipeline),
+        .end_layer = model->stage.layers,
     };
 }
 

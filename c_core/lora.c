@@ -109,6 +109,13 @@ double vram_lora_params(const vram_scenario *scenario, const vram_model *model)
     return sum;
 }
 
+double vram_lora_modules(const vram_model *m, const vram_tensor *t)
+{
+    double layers = 0;
+    for (int64_t i = 0; i < m->layers; i++) layers += m->layer_kind[i] == t->kind;
+    return layers > 0 ? (double)t->modules * (double)m->stage.of_kind[t->kind] / layers : 0;
+}
+
 /* A reads what the layer reads, B writes what it writes. Elsewhere than in Megatron a half that meets whole tokens on every rank is whole: A
  * before a layer divided by rows, B behind one divided by columns (peft, tuners/lora/model.py, add_lora_tp_hooks_dtensor; torchtitan/components/lora.py).
  * Megatron divides both halves of every adapter, A by its rank or by its input, B by its output, and gathers between
@@ -130,7 +137,7 @@ vram_lora_pair vram_lora_on_rank(const vram_scenario *s, const vram_model *m, co
         else a_rank = vram_ceil_div(rank, cut);
         if (t->shard == VRAM_SHARD_NONE) rows = vram_ceil_div(rows, cut);
     }
-    double modules = t->modules > 0 ? vram_ceil_div((double)t->modules, (double)s->parallel.pipeline) : (double)mine.layers * (double)mine.copies;
+    double modules = t->modules > 0 ? vram_lora_modules(m, t) : (double)mine.layers * (double)mine.copies;
     return (vram_lora_pair){modules, a_rank, columns, rows, rank, s->lora.dora && takes_linear(s, m, t) ? rows : 0};
 }
 
@@ -138,10 +145,9 @@ vram_lora_pair vram_lora_on_rank(const vram_scenario *s, const vram_model *m, co
 static double outside_on_rank(const vram_scenario *s, const vram_model *m)
 {
     double r = (double)s->lora.rank, both = (double)m->hidden + vram_ceil_div((double)m->vocab, (double)s->parallel.tensor), sum = 0;
-    vram_stage stage = vram_stage_of(s, m);
     if (s->lora.targets != VRAM_LORA_TARGETS_LIST) return 0;
-    if (stage.head && listed(s, "lm_head")) sum += r * both + (s->lora.dora ? both - (double)m->hidden : 0);
-    if (stage.embedding && listed(s, "embed_tokens")) sum += r * both + (s->lora.dora ? (double)m->hidden : 0);
+    if (m->stage.head && listed(s, "lm_head")) sum += r * both + (s->lora.dora ? both - (double)m->hidden : 0);
+    if (m->stage.embedding && listed(s, "embed_tokens")) sum += r * both + (s->lora.dora ? (double)m->hidden : 0);
     return sum;
 }
 

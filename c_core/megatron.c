@@ -200,7 +200,7 @@ static void add_batch(const vram_pass *pass, vram_role role, unsigned phases, vr
 {
     double tokens = pass->tokens, keys = tokens * (double)pass->scenario->parallel.context;
     vram_entry *labels = vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_LABELS, VRAM_MODELLED, VRAM_SOURCE_MEGATRON, phases);
-    vram_times(vram_times(vram_times(labels, VRAM_SYMBOL_MICRO_BATCH, pass->batch), VRAM_SYMBOL_SEQUENCE, tokens), VRAM_SYMBOL_BYTES, 8 + 8 + 4);
+    vram_times(vram_times(vram_times(labels, VRAM_SYMBOL_MICRO_BATCH, pass->batch), VRAM_SYMBOL_SEQUENCE, tokens), VRAM_SYMBOL_BYTES, (pass->stage->embedding ? 8 : 0) + (pass->stage->head ? 8 + 4 : 0));
     if (pass->scenario->training.attention != VRAM_ATTENTION_EAGER) return;
     vram_entry *mask = vram_add(report, role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_CAUSAL_MASK, VRAM_MODELLED, VRAM_SOURCE_MEGATRON, phases);
     vram_times(vram_times(vram_times(mask, VRAM_SYMBOL_MICRO_BATCH, pass->batch), VRAM_SYMBOL_SEQUENCE, tokens), VRAM_SYMBOL_KEYS, keys);

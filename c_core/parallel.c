@@ -2,8 +2,8 @@
  *
  * Tensor parallelism (Megatron, vLLM): column-parallel layers are cut by rows, row-parallel ones by columns, the vocabulary by words;
  * key and value heads are copied when there are fewer of them than ranks. Norms, routers and latent projections stay whole.
- * Expert parallelism gives each rank ceil(experts / expert) experts. Pipeline parallelism gives each stage ceil(layers / stages)
- * layers; the fullest stage is taken to hold the embedding or the head as well.
+ * Expert parallelism gives each rank ceil(experts / expert) experts. Pipeline parallelism gives each stage layers of its own, the first the
+ * embedding, the last the final norm and the head: vram_estimate() goes through the stages, and model.stage is the one that is spoken of.
  * Source: Shoeybi et al. 2019 (arXiv 1909.08053). */
 #include "core.h"
 
@@ -60,37 +60,103 @@ const vram_layer *vram_rank_layer(const vram_scenario *s, const vram_layer *laye
     return mine;
 }
 
-/* One forward, one backward (Narayanan et al. 2021, arXiv 2104.04473): stage r of p holds p - r micro-batches; with v chunks a stage (interleaved)
- * 2 (p - r - 1) + (v - 1) p + 1 chunks are warmed up before the first backward. */
-static double in_flight(const vram_scenario *s, double rank)
+/* --------------------------------------------------------------------------------------------------------- stages -- */
+
+static double within(double n, double most) { return vram_max(0, vram_min(n, most)); }
+
+/* Micro-batches whose activations a chunk of a stage's layers holds. One forward, one backward (Narayanan et al. 2021, arXiv 2104.04473): stage r of p has p - r.
+ * With v chunks a stage (interleaved) 2 (p - r - 1) + (v - 1) p + 1 go through its chunks before the first backward, p through the first, then p through the
+ * next (megatron/core/pipeline_parallel/schedules.py, get_pp_rank_microbatches, get_schedule_table). */
+static double in_flight(const vram_scenario *s, double rank, double chunk)
 {
-    double p = (double)s->parallel.pipeline, v = (double)s->parallel.virtual_pipeline, batches = (double)s->training.gradient_accumulation;
+    double p = (double)s->parallel.pipeline, v = (double)s->parallel.virtual_pipeline, batches = (double)s->training.gradient_accumulation, group = vram_min(p, batches);
+    if (s->task == VRAM_TASK_INFERENCE) return 1;
     if (v <= 1) return vram_min(batches, p - rank);
-    return vram_min(batches * v, 2 * (p - rank - 1) + (v - 1) * p + 1) / v;
+    double through = vram_min(batches * v, 2 * (p - rank - 1) + (v - 1) * p + 1), rounds = vram_floor_div(through, group * v);
+    return rounds * group + within(through - rounds * group * v - chunk * group, group);
 }
 
-/* The first stage holds more micro-batches, the last the logits: the rule of Korthikanti et al. (arXiv 2205.05198) says which is more. */
-vram_stage vram_stage_of(const vram_scenario *s, const vram_model *m)
+/* Layers before a part, of n that a model is cut into. Evenly; what is left over goes one each to the first parts (DeepSpeed, runtime/utils.py,
+ * partition_uniform; Megatron refuses it), under vLLM to the last but the very last (distributed/utils.py, get_pp_indices), under SGLang to the last
+ * (srt/distributed/utils.py). torchtitan counts embedding and head as a layer each (distributed/pipeline_parallel.py, generate_llm_fqn_per_model_part). */
+static int64_t layers_before(const vram_scenario *s, const vram_model *m, double part, double n)
 {
-    double p = (double)s->parallel.pipeline, tp = (double)s->parallel.tensor, h = (double)m->hidden, heads = vram_most_heads(m);
-    vram_stage whole = {(int64_t)vram_ceil_div((double)m->layers, p), 1, true, true};
-    bool uneven = m->layers % s->parallel.pipeline != 0; /* the last stage then has a layer less (vLLM, distributed/utils.py get_pp_indices) */
-    if (p > 1 && s->task == VRAM_TASK_INFERENCE) return (vram_stage){whole.layers, 1, uneven, !uneven};
-    if (p <= 1) return whole;
-    double scores = s->training.attention == VRAM_ATTENTION_EAGER ? 5 * heads * (double)s->training.sequence_length : 0;
-    double kept = s->training.checkpointing == VRAM_CHECKPOINTING_FULL ? 2 * h : (s->parallel.sequence ? 34 * h / tp : 10 * h + 24 * h / tp) + scores / tp;
-    double first = in_flight(s, 0), last = in_flight(s, p - 1);
-    bool is_first = kept * (double)whole.layers * (first - last) >= 10 * (double)m->vocab / tp;
-    return (vram_stage){whole.layers, is_first ? first : last, is_first, !is_first};
+    bool serves = s->task == VRAM_TASK_INFERENCE, titan = !serves && s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2;
+    double all = (double)m->layers + (titan ? 2 : 0), each = vram_floor_div(all, n), over = all - n * each;
+    double first = serves && s->engine == VRAM_ENGINE_VLLM ? n - 1 - over : serves && s->engine == VRAM_ENGINE_SGLANG ? n - over : 0; /* part that gets one more */
+    return (int64_t)within(part * each + within(part - first, over) - (titan ? 1 : 0), (double)m->layers);
+}
+
+/* llama.cpp shares out by a rule of its own: gguf.c */
+int64_t vram_stages(const vram_scenario *s) { return s->task == VRAM_TASK_INFERENCE && s->engine == VRAM_ENGINE_LLAMA_CPP ? 1 : s->parallel.pipeline; }
+
+/* With v chunks a stage has every p-th of v p parts. */
+typedef struct { int64_t first, end; } span;
+
+static span chunk_of(const vram_scenario *s, const vram_model *m, int64_t number, int64_t chunk)
+{
+    double part = (double)(chunk * s->parallel.pipeline + number), parts = (double)(s->parallel.pipeline * s->parallel.virtual_pipeline);
+    return (span){layers_before(s, m, part, parts), layers_before(s, m, part + 1, parts)};
+}
+
+static bool has_embedding(int64_t number) { return number == 0; }
+static bool has_head(const vram_scenario *s, int64_t number) { return number == s->parallel.pipeline - 1; }
+
+static void add_layers(vram_model *m, span of, double batches)
+{
+    vram_stage *stage = &m->stage;
+    for (int64_t i = of.first; i < of.end; i++) {
+        stage->in_flight[stage->layers] = (short)batches;
+        stage->kind[stage->layers++] = m->layer_kind[i];
+        stage->of_kind[m->layer_kind[i]]++;
+    }
+}
+
+static void clear(vram_model *m)
+{
+    m->stage.number = m->stage.layers = 0;
+    m->stage.in_flight[0] = 1;
+    m->stage.embedding = m->stage.head = true;
+    for (int k = 0; k < m->kinds; k++) m->stage.of_kind[k] = 0;
+}
+
+void vram_stage_whole(vram_model *m)
+{
+    clear(m);
+    add_layers(m, (span){0, m->layers}, 1);
+}
+
+void vram_stage_choose(const vram_scenario *s, vram_model *m, int64_t number)
+{
+    if (vram_stages(s) <= 1) {
+        vram_stage_whole(m);
+        return;
+    }
+    clear(m);
+    m->stage.number = number;
+    m->stage.embedding = has_embedding(number);
+    m->stage.head = has_head(s, number);
+    for (int64_t c = 0; c < s->parallel.virtual_pipeline; c++) add_layers(m, chunk_of(s, m, number, c), in_flight(s, (double)number, (double)c));
+}
+
+bool vram_stages_alike(const vram_scenario *s, const vram_model *m, int64_t a, int64_t b)
+{
+    bool alike = has_embedding(a) == has_embedding(b) && has_head(s, a) == has_head(s, b);
+    for (int64_t c = 0; alike && c < s->parallel.virtual_pipeline; c++) {
+        span one = chunk_of(s, m, a, c), other = chunk_of(s, m, b, c);
+        alike = one.end - one.first == other.end - other.first && memcmp(&m->layer_kind[one.first], &m->layer_kind[other.first], (size_t)(one.end - one.first)) == 0;
+    }
+    return alike;
 }
 
 /* Is the row, of none of the layers, on the stage? A tied head is the embedding's copy. */
-static bool on_stage(const vram_scenario *s, const vram_model *m, const vram_tensor *t)
+static bool on_stage(const vram_model *m, const vram_tensor *t)
 {
-    vram_stage stage = vram_stage_of(s, m);
     bool table = t->part == VRAM_PART_EMBEDDING && t->shard == VRAM_SHARD_VOCABULARY;
-    return t->part == VRAM_PART_EMBEDDING ? stage.embedding || (m->tied && table) : stage.head;
+    return t->part == VRAM_PART_EMBEDDING ? m->stage.embedding || (m->stage.head && m->tied && table) : m->stage.head;
 }
+
+/* ------------------------------------------------------------------------------------------------------ parameters -- */
 
 vram_tensor vram_rank_tensor(const vram_scenario *s, const vram_model *model, const vram_tensor *t)
 {
@@ -113,8 +179,8 @@ vram_tensor vram_rank_tensor(const vram_scenario *s, const vram_model *model, co
     }
     case VRAM_SHARD_NONE: break;
     }
-    if (t->kind >= 0) mine.layers = (int64_t)share((double)t->layers, (double)s->parallel.pipeline);
-    else if (!on_stage(s, model, t)) mine.layers = 0;
+    if (t->kind < 0) mine.layers = on_stage(model, t) ? t->layers : 0;
+    else if (model->stage.layers < model->layers && model->stage.of_kind[t->kind] < t->layers) mine.layers = model->stage.of_kind[t->kind]; /* sets that layers share may be fewer */
     mine.copies = (int64_t)copies;
     mine.rows = (int64_t)rows;
     mine.columns = (int64_t)columns;
@@ -125,6 +191,12 @@ double vram_rank_tensor_params(const vram_scenario *s, const vram_model *model, 
 {
     vram_tensor mine = vram_rank_tensor(s, model, t);
     return vram_tensor_params(&mine);
+}
+
+double vram_rank_layer_params(const vram_scenario *s, const vram_model *model, const vram_tensor *t)
+{
+    vram_tensor mine = vram_rank_tensor(s, model, t);
+    return t->kind < 0 && mine.layers == 0 ? 0 : (double)mine.copies * (double)mine.rows * (double)mine.columns;
 }
 
 double vram_rank_params(const vram_scenario *s, const vram_model *model)

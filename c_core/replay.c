@@ -80,8 +80,8 @@ static bool recomputes(const vram_scenario *s)
 /* Has a layer behind it the same block? Its gradients stand then (Zamba) */
 static bool repeated(const vram_pass *pass, int64_t layer)
 {
-    int64_t blocks = pass->model->kind[pass->model->layer_kind[layer]].shared_blocks, behind = 0;
-    for (int64_t i = layer + 1; i < pass->model->layers && blocks > 0 && behind < blocks; i++) behind += pass->model->layer_kind[i] == pass->model->layer_kind[layer];
+    int64_t blocks = pass->model->kind[pass->stage->kind[layer]].shared_blocks, behind = 0;
+    for (int64_t i = layer + 1; i < pass->stage->layers && blocks > 0 && behind < blocks; i++) behind += pass->stage->kind[i] == pass->stage->kind[layer];
     return blocks > 0 && behind >= blocks;
 }
 
@@ -90,9 +90,9 @@ static int64_t layers_without_input_gradient(const vram_pass *pass)
 {
     const vram_model *m = pass->model;
     if (pass->input_gradient || (pass->gradients && pass->lora && vram_lora_takes_embedding(pass->scenario))) return 0;
-    for (int64_t i = 0; pass->lora && i < m->layers; i++)
+    for (int64_t i = 0; pass->lora && i < m->stage.layers; i++)
         for (int t = 0; t < m->tensors; t++)
-            if (m->tensor[t].kind == m->layer_kind[i] && vram_lora_rank(pass->scenario, m, &m->tensor[t]) > 0) return i + 1;
+            if (m->tensor[t].kind == m->stage.kind[i] && vram_lora_rank(pass->scenario, m, &m->tensor[t]) > 0) return i + 1;
     return 1; /* targets that this model names otherwise: as if each layer had some */
 }
 
@@ -103,10 +103,10 @@ static int variant_of(const vram_pass *pass, int64_t layer, int64_t without)
     const vram_scenario *s = pass->scenario;
     int64_t every = s->training.checkpointing == VRAM_CHECKPOINTING_FULL && !vram_is_megatron(s, pass->model) ? s->training.checkpointing_interval : 1;
     bool again = recomputes(s) && (layer + 1) % every == 0;
-    bool keeps_state = pass->model->kind[pass->model->layer_kind[layer]].state.type == VRAM_STATE_RGLRU && pass->tokens > 1;
+    bool keeps_state = pass->model->kind[pass->stage->kind[layer]].state.type == VRAM_STATE_RGLRU && pass->tokens > 1;
     bool shares = again && (keeps_state || layer == pass->sharing[0] || layer == pass->sharing[1]);
     if (repeated(pass, layer)) shares = true; /* such a layer keeps nothing for others */
-    return VARIANTS * pass->model->layer_kind[layer] + (layer < without ? NO_INPUT_GRADIENT : 0) + (again ? CHECKPOINTED : 0) + (shares ? SHARING : 0);
+    return VARIANTS * pass->stage->kind[layer] + (layer < without ? NO_INPUT_GRADIENT : 0) + (again ? CHECKPOINTED : 0) + (shares ? SHARING : 0);
 }
 
 /* The record, where one is kept: what follows is a part of the piece; what comes from outside; a silence, in which tensors only change hands. */
@@ -455,6 +455,9 @@ typedef struct {
     summit summit;
 } walk;
 
+/* Other micro-batches whose activations a layer holds */
+static double others_of(const vram_stage *stage, int64_t layer) { return (double)(stage->in_flight[layer] - 1); }
+
 static const piece *layer_piece(const walk *k, int64_t layer) { return &k->layer[k->w.variant[layer]]; }
 
 static void write_down(summit *s, int phase, int place, double bytes)
@@ -515,20 +518,20 @@ static double held_after(const vram_pass *pass, const summit *s)
     return recomputes(pass->scenario) ? s->mask : 0;
 }
 
-/* What the layers keep for the other micro-batches of a pipeline */
+/* What embedding and layers keep for the other micro-batches of a pipeline */
 static double others_in_flight(const walk *k)
 {
-    const vram_pass *pass = k->w.pass;
-    double kept = 0;
-    for (int64_t i = 0; i < pass->stage.layers; i++) kept += layer_piece(k, i)->bytes[KEPT_LATER];
-    return kept * (pass->stage.in_flight - 1);
+    const vram_stage *stage = k->w.pass->stage;
+    double kept = stage->embedding ? k->embedding.bytes[KEPT_LATER] * others_of(stage, 0) : 0;
+    for (int64_t i = 0; i < stage->layers; i++) kept += layer_piece(k, i)->bytes[KEPT_LATER] * others_of(stage, i);
+    return kept;
 }
 
 /* Of all layers the graphs that modules keep since the step before */
 static double lasting(const walk *k)
 {
     double sum = 0;
-    for (int64_t i = 0; i < k->w.pass->stage.layers; i++) sum += layer_piece(k, i)->lasts ? layer_piece(k, i)->bytes[STANDING] : 0;
+    for (int64_t i = 0; i < k->w.pass->stage->layers; i++) sum += layer_piece(k, i)->lasts ? layer_piece(k, i)->bytes[STANDING] : 0;
     return sum;
 }
 
@@ -539,22 +542,22 @@ static void climb_forward(const walk *k, summit *s)
     const piece *embedding = &k->embedding, *head = &k->head;
     double kept = others_in_flight(k), later = kept, held = s->mask, old = lasting(k);
     if (g != NULL && vram_sharding_bytes(g, VRAM_MOMENT_LOAD, EMBEDDING) > 0) candidate(s, g, FORWARD, VRAM_MOMENT_LOAD, EMBEDDING, 0); /* what stands between two steps goes as it begins */
-    if (pass->stage.embedding) candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, EMBEDDING, kept + old + embedding->bytes[RISE + FORWARD]);
-    for (int64_t i = 0; i < pass->stage.layers; i++) {
+    if (pass->stage->embedding) candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, EMBEDDING, kept + old + embedding->bytes[RISE + FORWARD]);
+    for (int64_t i = 0; i < pass->stage->layers; i++) {
         const piece *p = layer_piece(k, i);
         if (p->lasts) old -= p->bytes[STANDING];
         candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, (int)i, kept + old + (p->early ? p->bytes[STANDING] : 0) + inputs_in_flight(pass, i) * p->bytes[INPUT] + p->bytes[RISE + FORWARD] + held);
         kept += p->bytes[KEPT];
         later += p->bytes[KEPT_LATER];
-        if (i == 0 && pass->stage.embedding) kept += embedding->bytes[KEPT]; /* the first layer's input is the embedding's output */
+        if (i == 0 && pass->stage->embedding) kept += embedding->bytes[KEPT]; /* the first layer's input is the embedding's output */
         write_down(s, FORWARD, (int)i, kept + old + held + (g != NULL ? sharding_part(s, g, VRAM_MOMENT_FORWARD, (int)i) : 0));
     }
     held = held_after(pass, s);
-    if (pass->stage.embedding) { /* names go with the model's forward() */
-        kept += embedding->bytes[KEPT_LATER] - (pass->stage.layers > 0 ? embedding->bytes[KEPT] : 0);
+    if (pass->stage->embedding) { /* names go with the model's forward() */
+        kept += embedding->bytes[KEPT_LATER] - (pass->stage->layers > 0 ? embedding->bytes[KEPT] : 0);
         later += embedding->bytes[KEPT_LATER];
     }
-    if (pass->stage.head) {
+    if (pass->stage->head) {
         candidate(s, g, FORWARD, VRAM_MOMENT_FORWARD, HEAD, kept + head->bytes[RISE + FORWARD] + held);
         if (!head->left) candidate(s, g, LOSS, VRAM_MOMENT_LOSS, HEAD, kept + head->bytes[RISE + LOSS] + held);
         double within = s->bytes[LOSS];
@@ -569,12 +572,12 @@ static void climb_backward(const walk *k, summit *s)
     const vram_pass *pass = k->w.pass;
     const vram_sharding *g = k->w.sharding;
     const piece *embedding = &k->embedding, *head = &k->head;
-    double later = others_in_flight(k), gradients = pass->stage.head && gradients_stay(g, HEAD) ? head->bytes[GRADIENTS] : 0, standing = 0, held = held_after(pass, s);
-    if (pass->stage.embedding) later += embedding->bytes[KEPT_LATER];
-    for (int64_t i = 0; i < pass->stage.layers; i++) later += layer_piece(k, i)->bytes[KEPT_LATER];
-    if (g != NULL && pass->stage.head) candidate(s, g, BACKWARD, VRAM_MOMENT_START, HEAD, later + head->bytes[START] + held);
-    if (pass->stage.head) candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, HEAD, later + head->bytes[RISE + BACKWARD] + held);
-    for (int64_t i = pass->stage.layers - 1; i >= 0; i--) {
+    double others = others_in_flight(k), later = others, gradients = pass->stage->head && gradients_stay(g, HEAD) ? head->bytes[GRADIENTS] : 0, standing = 0, held = held_after(pass, s);
+    if (pass->stage->embedding) later += embedding->bytes[KEPT_LATER];
+    for (int64_t i = 0; i < pass->stage->layers; i++) later += layer_piece(k, i)->bytes[KEPT_LATER];
+    if (g != NULL && pass->stage->head) candidate(s, g, BACKWARD, VRAM_MOMENT_START, HEAD, later + head->bytes[START] + held);
+    if (pass->stage->head) candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, HEAD, later + head->bytes[RISE + BACKWARD] + held);
+    for (int64_t i = pass->stage->layers - 1; i >= 0; i--) {
         const piece *p = layer_piece(k, i);
         later -= p->bytes[KEPT_LATER];
         candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, (int)i, later + gradients + standing + p->bytes[RISE + BACKWARD] + held);
@@ -583,9 +586,10 @@ static void climb_backward(const walk *k, summit *s)
         standing += p->bytes[STANDING];
         write_down(s, BACKWARD, (int)i, later + gradients + standing + held + (g != NULL ? sharding_part(s, g, VRAM_MOMENT_BACKWARD, (int)i) : 0));
     }
-    if (!pass->stage.embedding) return;
-    candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, EMBEDDING, gradients + lasting(k) + embedding->bytes[RISE + BACKWARD]);
-    if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_REDUCE, EMBEDDING, gradients + embedding->bytes[AFTER]);
+    if (pass->stage->embedding) {
+        candidate(s, g, BACKWARD, VRAM_MOMENT_BACKWARD, EMBEDDING, others + gradients + lasting(k) + embedding->bytes[RISE + BACKWARD]);
+        if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_REDUCE, EMBEDDING, others + gradients + embedding->bytes[AFTER]);
+    }
     if (g != NULL) candidate(s, g, BACKWARD, VRAM_MOMENT_EPILOGUE, EMBEDDING, 0);
 }
 
@@ -623,12 +627,21 @@ static void collect(walker *w, const piece *p, int set, int moment, double times
 static void count_layers(const walker *w, int variant, int place, double *before, double *behind)
 {
     *before = *behind = 0;
-    for (int64_t i = 0; i < w->pass->stage.layers; i++) {
+    for (int64_t i = 0; i < w->pass->stage->layers; i++) {
         if (w->variant[i] != variant) continue;
         bool earlier = place == HEAD || (place != EMBEDDING && i < place);
         if (earlier) ++*before;
         else if (i != place) ++*behind;
     }
+}
+
+/* How often a piece's kept tensors stand for other micro-batches */
+static double count_others(const walker *w, int variant)
+{
+    const vram_stage *stage = w->pass->stage;
+    double others = variant == EMBEDDING && stage->embedding ? others_of(stage, 0) : 0;
+    for (int64_t i = 0; i < stage->layers && variant >= 0; i++) others += w->variant[i] == variant ? others_of(stage, i) : 0;
+    return others;
 }
 
 /* What stands at a moment: the piece at the summit with what it has made, those before it with what they keep, those behind with their gradients */
@@ -638,11 +651,8 @@ static void collect_variant(walker *w, const summit *s, int variant, const piece
     for (int moment = 0; moment < MOMENTS; moment++) {
         int place = s->place[moment];
         double before, behind;
-        if (variant >= 0) {
-            count_layers(w, variant, EMBEDDING, &before, &behind);
-            collect(w, p, KEPT_LATER, moment, behind * (w->pass->stage.in_flight - 1));
-        }
         if (moment < PEAKS && (s->moment[moment] == VRAM_MOMENT_EPILOGUE || s->moment[moment] == VRAM_MOMENT_LOAD)) continue;
+        if (moment != DONE && moment != LASTING) collect(w, p, KEPT_LATER, moment, count_others(w, variant));
         bool here = moment < PEAKS && (variant < 0 ? place == variant : place >= 0 && w->variant[place] == variant);
         bool uncached = moment == BACKWARD || moment == LATER || (moment == LOSS && s->left) || (moment == HELD && s->held_left);
         if (here && variant >= 0 && moment == FORWARD) collect(w, p, INPUT, moment, inputs_in_flight(w->pass, place));
@@ -654,11 +664,11 @@ static void collect_variant(walker *w, const summit *s, int variant, const piece
             collect(w, p, uncached ? KEPT_LATER : KEPT, moment, before);
             if ((moment == BACKWARD || moment == DONE) && layers_stay) collect(w, p, GRADIENTS, moment, behind);
             if ((moment == BACKWARD && (place != EMBEDDING || p->lasts)) || (p->lasts && (moment == LASTING || moment == FORWARD))) collect(w, p, STANDING, moment, behind);
-        } else if (variant == HEAD && w->pass->stage.head) {
+        } else if (variant == HEAD && w->pass->stage->head) {
             if (moment == HELD) collect(w, p, BEGUN, moment, 1);
             if (moment == LATER) collect(w, p, START, moment, 1);
             if ((moment == BACKWARD && place != HEAD && head_stays) || moment == DONE) collect(w, p, GRADIENTS, moment, 1);
-        } else if (variant == EMBEDDING && w->pass->stage.embedding) {
+        } else if (variant == EMBEDDING && w->pass->stage->embedding) {
             if (moment == DONE) collect(w, p, GRADIENTS, moment, 1);
             else if (moment == FORWARD && place > 0) collect(w, p, KEPT, moment, 1);
             else if (place != EMBEDDING && !(moment == FORWARD && place >= 0)) collect(w, p, KEPT_LATER, moment, 1);
@@ -739,7 +749,7 @@ static void note_logits(const vram_pass *pass, vram_replay *replay)
     replay->logits_bytes = 0;
     if (pass->head != VRAM_HEAD_LOSS && pass->head != VRAM_HEAD_FUSED) return; /* trainers let go of it */
     for (int i = 0; i < 4; i++) bytes *= replay->logits[i] = factor[i];
-    if (pass->head == VRAM_HEAD_LOSS) replay->logits_bytes = bytes; /* of the other there is only the loss */
+    if (pass->head == VRAM_HEAD_LOSS && pass->stage->head) replay->logits_bytes = bytes; /* of the other there is only the loss */
 }
 
 static void start_walk(walker *w, const vram_pass *pass, const vram_sharding *g, bool gradients_stand)
@@ -756,7 +766,7 @@ static void start_walk(walker *w, const vram_pass *pass, const vram_sharding *g,
     w->shapes = NONE;
     memset(w->gradient_elements, 0, sizeof w->gradient_elements);
     int64_t without = layers_without_input_gradient(pass);
-    for (int64_t i = 0; i < pass->model->layers; i++) w->variant[i] = (short)variant_of(pass, i, without);
+    for (int64_t i = 0; i < pass->stage->layers; i++) w->variant[i] = (short)variant_of(pass, i, without);
 }
 
 /* The pieces are recorded in the order in which they are run: kinds of layers, embedding, head. */
@@ -766,14 +776,14 @@ static void steps_of(const walk *k, vram_steps *steps)
     short number[MAX_VARIANTS];
     int pieces = 0;
     memset(number, -1, sizeof number);
-    for (int64_t i = 0; i < pass->stage.layers; i++) {
+    for (int64_t i = 0; i < pass->stage->layers; i++) {
         short *n = &number[k->w.variant[i]];
         if (*n < 0) *n = (short)pieces++;
         steps->layer[i] = (unsigned char)*n;
     }
     steps->embedding = (unsigned char)pieces++;
     steps->head = (unsigned char)pieces++;
-    steps->layers = (int)pass->stage.layers;
+    steps->layers = (int)pass->stage->layers;
     steps->full = steps->record.full || pieces > VRAM_STEPS_PIECES;
     steps->masks = vram_block_masks(pass);
     steps->mask = k->summit.mask / vram_max(1, steps->masks.whole + steps->masks.window);
@@ -794,7 +804,7 @@ static void walk_all(walk *k, const vram_pass *pass, const vram_replay *replay)
         steps->record.full = steps->record.on = false;
         k->w.run.record = &steps->record;
     }
-    for (int64_t i = 0; i < pass->stage.layers; i++) {
+    for (int64_t i = 0; i < pass->stage->layers; i++) {
         int variant = k->w.variant[i];
         if (!k->used[variant]) run_piece(&k->w, variant, &k->layer[variant]);
         k->used[variant] = true;
@@ -887,8 +897,8 @@ double vram_replay_forward(const vram_pass *pass, vram_role role, vram_phase pha
     memset(k.used, 0, sizeof k.used);
     run_piece(w, EMBEDDING, &k.embedding);
     top = k.embedding.bytes[RISE + FORWARD];
-    for (int64_t i = 0; i < pass->model->layers; i++) {
-        int variant = VARIANTS * pass->model->layer_kind[i];
+    for (int64_t i = 0; i < pass->stage->layers; i++) {
+        int variant = VARIANTS * pass->stage->kind[i];
         if (!k.used[variant]) run_piece(w, variant, &k.layer[variant]);
         k.used[variant] = true;
         double rise = kept + k.embedding.bytes[RISE + FORWARD] + k.layer[variant].bytes[RISE + FORWARD];
@@ -903,10 +913,10 @@ double vram_replay_forward(const vram_pass *pass, vram_role role, vram_phase pha
     }
     if (report == NULL) return top;
     for (int variant = best == HEAD ? HEAD : EMBEDDING; variant < VARIANTS * pass->model->kinds; variant++) {
-        bool here = variant < 0 ? best == variant : best >= 0 && VARIANTS * pass->model->layer_kind[best] == variant;
+        bool here = variant < 0 ? best == variant : best >= 0 && VARIANTS * pass->stage->kind[best] == variant;
         double before = 0;
         if ((p = piece_of(&k, variant)) == NULL) continue;
-        for (int64_t i = 0; variant >= 0 && set != RISE_LEFT && i < (best == HEAD ? pass->model->layers : best); i++) before += VARIANTS * pass->model->layer_kind[i] == variant;
+        for (int64_t i = 0; variant >= 0 && set != RISE_LEFT && i < (best == HEAD ? pass->stage->layers : best); i++) before += VARIANTS * pass->stage->kind[i] == variant;
         collect(w, p, KEPT, FORWARD, before);
         if (here || (variant == EMBEDDING && best >= 0)) collect(w, p, set, FORWARD, 1);
     }

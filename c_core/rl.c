@@ -209,7 +209,7 @@ static void outputs_held(const looker *l, vram_report *report)
     const vram_pass *p = &l->pass;
     if (!p->outputs_held) return;
     vram_entry *e = vram_add(report, l->role, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_HIDDEN_STATES, VRAM_EXACT, VRAM_SOURCE_TRL, VRAM_BIT(VRAM_PHASE_SCORE));
-    vram_times(vram_times(e, VRAM_SYMBOL_LAYERS, (double)p->model->layers), VRAM_SYMBOL_MICRO_BATCH, p->batch);
+    vram_times(vram_times(e, VRAM_SYMBOL_LAYERS, (double)p->model->stage.layers), VRAM_SYMBOL_MICRO_BATCH, p->batch);
     vram_times(vram_times(vram_times(e, VRAM_SYMBOL_SEQUENCE, p->tokens), VRAM_SYMBOL_HIDDEN, (double)p->model->hidden), VRAM_SYMBOL_BYTES_PER_ELEMENT, vram_stream_width(p));
     cache(p->scenario, p->model, l->role, p->batch, p->tokens, vram_stream_width(p), vram_stream_width(p), VRAM_BIT(VRAM_PHASE_SCORE), report);
 }

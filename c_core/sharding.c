@@ -19,6 +19,7 @@ static double stored_width(const vram_sharding *g, const vram_tensor *t)
 static void visit_base(const vram_sharding *g, const vram_tensor *t, vram_sharding_visitor *visit, void *context)
 {
     vram_tensor mine = vram_rank_tensor(g->s, g->m, t);
+    if (t->kind < 0 && mine.layers == 0) return; /* another stage's */
     double copies = (double)mine.copies, rows = (double)mine.rows, columns = (double)mine.columns;
     double width = stored_width(g, t);
     vram_sharding_tensor one = {copies, rows, columns, width, !g->lora, t->part};
@@ -108,11 +109,15 @@ static void count_units(vram_sharding *g)
     for (int64_t i = 0; i < g->layers; i++) add_unit(g, vram_sharding_layer(g, i), 1);
     for (int i = 0; i < g->m->tensors; i++) {
         vram_tensor t = vram_rank_tensor(g->s, g->m, &g->m->tensor[i]);
-        if (t.part == VRAM_PART_EMBEDDING && t.shard == VRAM_SHARD_VOCABULARY) g->embedding = (double)t.rows * (double)t.columns;
+        if (t.part == VRAM_PART_EMBEDDING && t.shard == VRAM_SHARD_VOCABULARY && t.layers > 0) g->embedding = (double)t.rows * (double)t.columns;
     }
 }
 
-const vram_sharding_unit *vram_sharding_layer(const vram_sharding *g, int64_t layer) { return &g->layer[g->m->layer_kind[layer]]; }
+const vram_sharding_unit *vram_sharding_layer(const vram_sharding *g, int64_t layer)
+{
+    static const vram_sharding_unit none = {0}; /* a stage may have the head alone */
+    return layer >= 0 && layer < g->layers ? &g->layer[g->m->stage.kind[layer]] : &none;
+}
 
 /* --------------------------------------------------------------------------------------------------------- the engine -- */
 
@@ -155,7 +160,7 @@ bool vram_sharding_of(const vram_scenario *s, const vram_model *m, vram_sharding
     g->shard_width = fsdp && !g->lora && (s->training.precision == VRAM_PRECISION_MIXED || s->training.precision == VRAM_PRECISION_AMP) ? 4 : g->trained_width;
     g->whole_adapters = vram_adapters_whole(s);
     g->gradient_width = vram_format_bytes(s->training.gradients);
-    g->layers = (int64_t)vram_ceil_div((double)m->layers, (double)s->parallel.pipeline);
+    g->layers = m->stage.layers;
     count_units(g);
     if (s->parallel.engine == VRAM_PARALLEL_ENGINE_DEEPSPEED) vram_zero_own(g);
     return true;
@@ -210,7 +215,7 @@ void vram_sharding_entries(const vram_sharding_list *list, const vram_sharding *
 void vram_sharding_tied(const vram_sharding *g, vram_moment moment, int place, vram_sharding_list *list)
 {
     bool waits = g->gradients == VRAM_GRADIENTS_PASS && (moment == VRAM_MOMENT_BACKWARD || moment == VRAM_MOMENT_REDUCE) && place != VRAM_PLACE_HEAD;
-    if (!g->m->tied || g->lora) return;
+    if (!g->m->tied || g->lora || !g->m->stage.embedding || !g->m->stage.head) return;
     if (waits) vram_sharding_add(list, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TIED_GRADIENT, 1, g->embedding, g->trained_width);
     if (moment != VRAM_MOMENT_REDUCE || place != VRAM_PLACE_EMBEDDING) return;
     double more = (waits ? 1 : 0) + (g->s->training.autocast && g->trained_width == 4 ? 0 : 1);

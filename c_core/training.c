@@ -39,11 +39,10 @@ typedef void visitor(void *sum, const trained *t);
 static double elements(const trained *t) { return t->copies * t->rows * t->columns; }
 
 /* A block of Zamba 2 has side paths for all layers that share it, and each layer's copy of the block goes by its own alone. */
-static double idle_modules(const vram_scenario *s, const vram_model *m, const vram_tensor *t)
+static double idle_modules(const vram_model *m, const vram_tensor *t)
 {
-    double used = 0;
-    for (int64_t i = 0; i < m->layers && t->modules > 0 && !t->stacked; i++) used += m->layer_kind[i] == t->kind ? (double)t->copies : 0;
-    return used <= 0 ? 0 : vram_floor_div(vram_max(0, (double)t->modules - used), (double)s->parallel.pipeline);
+    if (t->modules <= 0 || t->stacked || t->kind < 0) return 0;
+    return vram_max(0, vram_lora_modules(m, t) - (double)m->stage.of_kind[t->kind] * (double)t->copies);
 }
 
 static double idle_params(const vram_scenario *s, const vram_model *m)
@@ -51,7 +50,7 @@ static double idle_params(const vram_scenario *s, const vram_model *m)
     double sum = 0;
     for (int i = 0; i < m->tensors; i++) {
         vram_lora_pair p = vram_lora_on_rank(s, m, &m->tensor[i]);
-        if (p.count > 0) sum += idle_modules(s, m, &m->tensor[i]) * (p.a_rows * p.a_columns + p.b_rows * p.b_columns + p.magnitudes);
+        if (p.count > 0) sum += idle_modules(m, &m->tensor[i]) * (p.a_rows * p.a_columns + p.b_rows * p.b_columns + p.magnitudes);
     }
     return sum;
 }
@@ -60,7 +59,7 @@ static void visit_adapters(const trainer *r, visitor *visit, void *sum)
 {
     for (int i = 0; i < r->m->tensors; i++) {
         vram_lora_pair p = vram_lora_on_rank(r->s, r->m, &r->m->tensor[i]);
-        p.count -= idle_modules(r->s, r->m, &r->m->tensor[i]);
+        p.count -= idle_modules(r->m, &r->m->tensor[i]);
         if (p.count <= 0) continue;
         visit(sum, &(trained){p.count, 1, p.a_rows, p.a_columns, true});
         visit(sum, &(trained){p.count, 1, p.b_rows, p.b_columns, true});
@@ -569,7 +568,7 @@ static vram_replay replay_of(trainer *r, vram_sharding *sharding)
 static void mask_buffers(const trainer *r)
 {
     static const char *const each[] = {"gpt_neo", NULL}, *const once[] = {"gpt_bigcode", NULL};
-    double masks = vram_model_is(r->m, each) ? (double)r->m->layers : vram_model_is(r->m, once), positions = (double)r->m->position_rows;
+    double masks = vram_model_is(r->m, each) ? (double)r->m->stage.layers : vram_model_is(r->m, once), positions = (double)r->m->position_rows;
     vram_entry *e = add(r, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_CAUSAL_MASK, VRAM_SOURCE_TRANSFORMERS, r->report->phases);
     vram_times(vram_times(vram_times(e, VRAM_SYMBOL_COPIES, masks), VRAM_SYMBOL_ROWS, positions), VRAM_SYMBOL_KEYS, positions);
 }

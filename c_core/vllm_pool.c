@@ -80,9 +80,8 @@ static void fill_pool(const vllm *v, pool *p)
     double state_page = 0;
     for (int k = 0; k < v->m->kinds; k++) attends |= v->m->kind[k].attention.type != VRAM_MIXER_NONE;
     for (int k = 0; k < v->m->kinds; k++) state_page = vram_max(state_page, v->m->kind[k].state.type == VRAM_STATE_NONE ? 0 : page_state(v, &v->m->kind[k].state));
-    int64_t layers = (int64_t)vram_ceil_div((double)v->m->layers, (double)v->s->parallel.pipeline);
-    for (int64_t i = 0; i < layers; i++) {
-        const vram_layer *l = &v->m->kind[v->m->layer_kind[i]];
+    for (int64_t i = 0; i < v->m->stage.layers; i++) {
+        const vram_layer *l = &v->m->kind[v->m->stage.kind[i]];
         const vram_attention *a = &l->attention;
         if (a->type != VRAM_MIXER_NONE && !a->shares_cache) {
             double page = page_token(v, a) * p->block;

@@ -88,7 +88,7 @@ static forward fuller(const vllm *v, forward a, forward b) { return pass_bytes(v
 /* Embeddings of every layer beside the one (Gemma 3n, 4): while they are made four copies of all layers' stand beside eight of the hidden width */
 static forward side_embeddings(const vllm *v)
 {
-    for (int t = 0; t < v->m->tensors; t++)
+    for (int t = 0; t < v->m->tensors && v->m->stage.embedding; t++)
         if (strcmp(v->m->tensor[t].name, "per_layer_model_projection") == 0)
             return (forward){4 * (double)v->m->tensor[t].rows, 8, VRAM_WHAT_SIDE_EMBEDDINGS, 0};
     return (forward){0, 3, VRAM_WHAT_HIDDEN_STATES, 0};
@@ -132,7 +132,7 @@ static double power_of_two(double n)
 /* topk_topp_triton.py: a row of fp32 words for each multiprocessor, or each sequence. FlashInfer's sampler keeps none. */
 static double sampler_rows(const vllm *v)
 {
-    if (v->flashinfer) return 0;
+    if (v->flashinfer || !v->m->stage.head) return 0;
     double sms = v->s->gpu.multiprocessors > 0 ? v->s->gpu.multiprocessors : 108;
     return v->v0 ? 0 : vram_min(sms, power_of_two(v->S));
 }
@@ -142,9 +142,8 @@ profile vram_vllm_profile_run(const vllm *v)
 {
     profile p = {.most = side_embeddings(v)};
     bool experts = false;
-    int64_t layers = (int64_t)vram_ceil_div((double)v->m->layers, (double)v->s->parallel.pipeline);
-    for (int64_t i = 0; i < layers; i++) {
-        const vram_layer *l = &v->m->kind[v->m->layer_kind[i]];
+    for (int64_t i = 0; i < v->m->stage.layers; i++) {
+        const vram_layer *l = &v->m->kind[v->m->stage.kind[i]];
         forward f = layer_of(v, l);
         if (l->ffn.experts > 0) experts = true;
         if (experts || v->m->kinds == 1) p.most = fuller(v, p.most, f);
@@ -153,7 +152,7 @@ profile vram_vllm_profile_run(const vllm *v)
     }
     bool none = p.workspace <= 0;
     if (!none) return p;
-    for (int64_t i = 0; i < layers; i++) p.most = fuller(v, p.most, layer_of(v, &v->m->kind[v->m->layer_kind[i]]));
+    for (int64_t i = 0; i < v->m->stage.layers; i++) p.most = fuller(v, p.most, layer_of(v, &v->m->kind[v->m->stage.kind[i]]));
     p.before = 0;
     return p;
 }
@@ -173,6 +172,7 @@ static void add_forward(const vllm *v, forward f, vram_report *report)
  * and 32 bit, sorted values and indices, masks, softmax and log-softmax). */
 static double sampler_bytes(const vllm *v)
 {
+    if (!v->m->stage.head) return 0;
     if (v->v0) return v->T * v->h * v->b + 38 * v->S * v->V;
     return block(v->T * v->h * v->b) + block(v->S * v->h * v->b) + block(v->S * v->V * v->b) + block(v->S * v->V * 4) * (v->flashinfer ? 3 : 1) + 12 * v->S * v->V / 1024;
 }
@@ -180,6 +180,7 @@ static double sampler_bytes(const vllm *v)
 static void add_sampler(const vllm *v, bool hidden, unsigned phases, vram_report *report)
 {
     vram_entry *e;
+    if (!v->m->stage.head) return; /* it is the last stage's (v1/worker/gpu/model_runner.py, is_last_pp_rank) */
     if (hidden) {
         e = vram_vllm_add(report, VRAM_COMPONENT_ACTIVATIONS, VRAM_WHAT_HIDDEN_STATES, VRAM_MODELLED, phases);
         vram_times(vram_times(vram_times(e, VRAM_SYMBOL_ROWS, v->T + v->S), VRAM_SYMBOL_HIDDEN, v->h), VRAM_SYMBOL_BYTES_PER_ELEMENT, v->b);

@@ -26,16 +26,14 @@ static void extra_weights(const vllm *v, vram_report *report)
     bool quantised = vram_format_get(stored_format(v))->scheme != VRAM_SCHEME_NONE;
     double pad = v->V - (double)m->vocab, tables[2] = {0, 0}, width[2] = {0, 0};
     vram_entry *e = vram_vllm_add(report, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_PADDING, VRAM_EXACT, VRAM_PHASES_INFERENCE);
-    vram_times(vram_times(vram_times(vram_times(e, VRAM_SYMBOL_COPIES, m->tied || v->s->parallel.pipeline > 1 ? 1 : 2), VRAM_SYMBOL_ROWS, vram_ceil_div(pad, v->ranks)), VRAM_SYMBOL_HIDDEN, v->h), VRAM_SYMBOL_BYTES_PER_PARAMETER, v->b);
+    vram_times(vram_times(vram_times(vram_times(e, VRAM_SYMBOL_COPIES, m->tied ? m->stage.embedding || m->stage.head : m->stage.embedding + m->stage.head), VRAM_SYMBOL_ROWS, vram_ceil_div(pad, v->ranks)), VRAM_SYMBOL_HIDDEN, v->h), VRAM_SYMBOL_BYTES_PER_PARAMETER, v->b);
     for (int k = 0; k < m->kinds && m->position == VRAM_POSITION_ROTARY; k++) {
         const vram_attention *a = &m->kind[k].attention;
         int local = a->window > 0 && vram_model_is(m, local_tables);
         if (rotary_width(a) > width[local]) width[local] = rotary_width(a), tables[local] = 1;
         if (a->type != VRAM_MIXER_MLA || !quantised) continue;
-        double layers = 0;
-        for (int64_t i = 0; i < m->layers; i++) layers += m->layer_kind[i] == k;
         e = vram_vllm_add(report, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ABSORBED_PROJECTIONS, VRAM_EXACT, VRAM_PHASES_INFERENCE);
-        vram_times(vram_times(e, VRAM_SYMBOL_LAYERS, vram_ceil_div(layers, (double)v->s->parallel.pipeline)), VRAM_SYMBOL_HEADS, vram_ceil_div((double)a->heads, v->ranks));
+        vram_times(vram_times(e, VRAM_SYMBOL_LAYERS, (double)m->stage.of_kind[k]), VRAM_SYMBOL_HEADS, vram_ceil_div((double)a->heads, v->ranks));
         vram_times(vram_times(vram_times(e, VRAM_SYMBOL_HEAD_DIM, (double)(a->qk_nope_head_dim + a->v_head_dim)), VRAM_SYMBOL_WIDTH, (double)a->kv_lora_rank), VRAM_SYMBOL_BYTES_PER_PARAMETER, v->b);
     }
     for (int t = 0; t < 2; t++) {
@@ -54,7 +52,7 @@ bool vram_vllm_hopper(const vllm *v) { return v->s->gpu.compute_capability >= 9 
 static void add_padding(const vllm *v, const vram_ffn *f, double layers, double elements, double bytes, vram_report *report)
 {
     vram_entry *e = vram_vllm_add(report, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_PADDING, VRAM_EXACT, VRAM_PHASES_INFERENCE);
-    vram_times(vram_times(e, VRAM_SYMBOL_LAYERS, vram_ceil_div(layers, (double)v->s->parallel.pipeline)), VRAM_SYMBOL_EXPERTS, vram_ceil_div((double)f->experts, (double)v->s->parallel.expert));
+    vram_times(vram_times(e, VRAM_SYMBOL_LAYERS, layers), VRAM_SYMBOL_EXPERTS, vram_ceil_div((double)f->experts, (double)v->s->parallel.expert));
     vram_times(vram_times(e, VRAM_SYMBOL_ELEMENTS, elements), VRAM_SYMBOL_BYTES_PER_PARAMETER, bytes);
 }
 
@@ -65,8 +63,7 @@ static void expert_padding(const vllm *v, vram_report *report)
 {
     for (int k = 0; k < v->m->kinds && vram_vllm_padded_experts(v); k++) {
         const vram_ffn *f = &v->m->kind[k].ffn;
-        double layers = 0, ups = f->type == VRAM_FFN_GATED ? 2 : 1, m = vram_ceil_div((double)f->expert_width, vram_vllm_expert_ranks(v)), h = v->h, held = (ups + 1) * m * h, wide = vram_round_up(m, 64);
-        for (int64_t i = 0; i < v->m->layers; i++) layers += v->m->layer_kind[i] == k;
+        double layers = (double)v->m->stage.of_kind[k], ups = f->type == VRAM_FFN_GATED ? 2 : 1, m = vram_ceil_div((double)f->expert_width, vram_vllm_expert_ranks(v)), h = v->h, held = (ups + 1) * m * h, wide = vram_round_up(m, 64);
         if (f->experts == 0) continue;
         if (!vram_vllm_hopper(v)) {
             add_padding(v, f, layers, (ups + 1) * vram_round_up(m, 128) * vram_round_up(h, 256) - held, 17.0 / 32, report);
@@ -125,11 +122,6 @@ static bool merges(const vram_tensor *a, const vram_tensor *b)
     return a->linear && rows && other;
 }
 
-static double numbers_of(const loading *l, const vram_tensor *t)
-{
-    return vram_rank_tensor_params(l->v->s, l->v->m, t) / vram_ceil_div((double)t->layers, t->kind < 0 ? 1 : (double)l->v->s->parallel.pipeline);
-}
-
 /* The tensors of one layer or outside; -1: the embedding, -2: after the layers */
 static void take_kind(loading *l, int kind, bool first_layer)
 {
@@ -153,10 +145,9 @@ static void take_kind(loading *l, int kind, bool first_layer)
 static void take_model(loading *l)
 {
     const vram_model *m = l->v->m;
-    for (int i = 0; i < m->tensors; i++) l->numbers[i] = numbers_of(l, &m->tensor[i]);
+    for (int i = 0; i < m->tensors; i++) l->numbers[i] = vram_rank_layer_params(l->v->s, m, &m->tensor[i]);
     take_kind(l, -1, false);
-    int64_t layers = (int64_t)vram_ceil_div((double)m->layers, (double)l->v->s->parallel.pipeline);
-    for (int64_t i = 0; i < layers; i++) take_kind(l, m->layer_kind[i], i == 0);
+    for (int64_t i = 0; i < m->stage.layers; i++) take_kind(l, m->stage.kind[i], i == 0);
     take_kind(l, -2, false);
 }
 

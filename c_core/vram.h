@@ -297,6 +297,16 @@ typedef struct {
 /* What transformers calls the linear layers of a family. Empty (NULL): as in Llama. */
 typedef struct { const char *q, *k, *v, *o, *qkv, *gate, *up, *down, *gate_up, *router, *shared_gate_up, *shared_down, *attention_gate, *state_in, *state_out; } vram_names;
 
+/* What one rank of a pipeline has of a model. An estimate is of one stage; without a pipeline that is the whole model. */
+typedef struct {
+    int64_t number;            /* 0: the first */
+    int64_t layers;
+    bool embedding, head;      /* a tied head is a copy of the embedding */
+    int64_t of_kind[VRAM_MAX_KINDS]; /* layers of each kind */
+    unsigned char kind[VRAM_MAX_LAYERS]; /* of each of its layers, in their order */
+    short in_flight[VRAM_MAX_LAYERS]; /* micro-batches whose activations each of them holds; of the embedding as of the first */
+} vram_stage;
+
 typedef struct {
     char model_type[VRAM_MAX_NAME];
     bool rule_of_thumb;        /* {"params": ..}: counted by declaration */
@@ -328,6 +338,7 @@ typedef struct {
     double resid_dropout, attention_dropout, embedding_dropout; /* as the config says, or the class's default */
     int kinds, extras, tensors; /* the last fields are their lists: what is past their ends is never touched */
     unsigned char layer_kind[VRAM_MAX_LAYERS]; /* which kind each layer is */
+    vram_stage stage;          /* the whole model by vram_architecture(); vram_estimate() leaves the fullest */
     vram_layer kind[VRAM_MAX_KINDS];
     vram_tensor extra[VRAM_MAX_EXTRAS]; /* side paths: tensors that no field above describes; `layers` of a row inside the layers is filled in later */
     vram_tensor tensor[VRAM_MAX_TENSORS]; /* made by vram_architecture() */
@@ -516,15 +527,15 @@ double vram_params_buffers(const vram_model *model);
  * and refuses what contradicts itself. */
 bool vram_scenario_defaults(vram_scenario *scenario, vram_error *error);
 
-/* The estimate. `gpus` are the cards to compare with; the scenario's own is always the first of report->fit.
+/* The estimate, of a pipeline's fullest stage. `gpus` are the cards to compare with; the scenario's own is always the first of report->fit.
  * False with an error: the report is then not to be read. */
-bool vram_estimate(const vram_scenario *scenario, const vram_gpu *gpus, int gpu_count, vram_report *report, vram_error *error);
+bool vram_estimate(vram_scenario *scenario, const vram_gpu *gpus, int gpu_count, vram_report *report, vram_error *error);
 
 /* The same for whoever asks for the verdict alone, and cheaper: where tensors alone are more than the scenario's card has, what PyTorch's allocator would keep
  * beside them is not entered. */
-bool vram_judge(const vram_scenario *scenario, vram_report *report, vram_error *error);
+bool vram_judge(vram_scenario *scenario, vram_report *report, vram_error *error);
 
-/* The step through time, of a scenario whose report is at hand; no points when it is no training. */
+/* The step through time, of a scenario whose report is the last that was made; no points when it is no training. */
 void vram_timeline_of(const vram_scenario *scenario, const vram_report *report, vram_timeline *timeline);
 
 #endif

@@ -128,7 +128,8 @@ static void declared(const weigher *w, const vram_scenario *scenario, double par
     add_beside(w, scenario, &sum);
 }
 
-double vram_mtp_layers(const vram_scenario *scenario, const vram_model *model) { return scenario->speculative.mtp_tokens > 0 ? (double)model->mtp_layers : 0; }
+/* They follow the last layer. */
+double vram_mtp_layers(const vram_scenario *scenario, const vram_model *model) { return scenario->speculative.mtp_tokens > 0 && model->stage.head ? (double)model->mtp_layers : 0; }
 
 vram_tensor vram_mtp_projection(const vram_model *model)
 {
@@ -147,22 +148,20 @@ typedef struct { double plain[VRAM_WHAT_COUNT], payload[VRAM_WHAT_COUNT]; beside
 /* `layers`: how many more layers like the tensor's are on this GPU; 0: as many as it has */
 static void count(const weigher *w, const vram_scenario *scenario, const vram_model *model, const vram_tensor *t, bool experts, double layers, counts *c)
 {
-    double params = vram_rank_tensor_params(scenario, model, t), whole = vram_tensor_params(t);
-    vram_tensor counted = *t;
-    if (layers > 0) {
-        params *= layers / (double)t->layers;
-        counted.layers = (int64_t)layers;
-    }
+    vram_tensor counted = *t, mine = vram_rank_tensor(scenario, model, t);
+    counted.layers = layers > 0 ? (int64_t)layers : mine.layers;
+    if (counted.layers == 0) return; /* all on other stages */
+    double params = (double)counted.layers * vram_rank_layer_params(scenario, model, t), whole = vram_tensor_params(&counted);
     if (w->format->scheme == VRAM_SCHEME_NONE || !packed(w->format, experts, t)) {
         c->plain[vram_what_of_part(t->part)] += params;
         return;
     }
-    int64_t kept = !w->native ? 0 : t->kept < counted.layers ? t->kept : counted.layers;
+    int64_t kept = !w->native ? 0 : layers > 0 ? (t->kept < counted.layers ? t->kept : counted.layers) : t->kept * counted.layers / t->layers;
     double left = params * (double)kept / (double)counted.layers;
     c->plain[vram_what_of_part(t->part)] += left;
     c->payload[vram_what_of_part(t->part)] += params - left;
     counted.layers -= kept;
-    if (whole > 0) count_beside(w->format, &counted, vram_rank_tensor_params(scenario, model, t) / whole, &c->beside);
+    if (whole > 0) count_beside(w->format, &counted, params / whole, &c->beside);
 }
 
 static void count_mtp(const weigher *w, const vram_scenario *scenario, const vram_model *model, bool experts, counts *c)

@@ -107,7 +107,7 @@ static double first_bucket(const vram_sharding *g, const order *o, double bucket
 {
     double filled = 0;
     for (int64_t place = -1; place <= g->layers; place++) {
-        const sizes *list_ = place < 0 ? &o->embedding : place < g->layers ? &o->layer[g->m->layer_kind[place]] : &o->tail;
+        const sizes *list_ = place < 0 ? &o->embedding : place < g->layers ? &o->layer[g->m->stage.kind[place]] : &o->tail;
         for (int i = 0; i < list_->n; i++) {
             if (filled + list_->numel[i] > bucket) return filled;
             if (list_->numel[i] > bucket) return 0;
@@ -253,8 +253,7 @@ static void count_persistent(vram_sharding *g)
     g->persistent = s.sum;
     g->persistent_bytes = s.bytes;
     for (int k = 0; k < g->m->kinds; k++) {
-        double layers = 0;
-        for (int64_t i = 0; i < g->layers; i++) layers += g->m->layer_kind[i] == k;
+        double layers = (double)g->m->stage.of_kind[k];
         s.sum = s.bytes = 0;
         vram_sharding_each(g, k, count_small, &s);
         g->persistent += layers * s.sum;
@@ -317,14 +316,14 @@ void vram_zero_own(vram_sharding *g)
     own(&w, &o.embedding);
     sub_group(&w, &o.embedding, g->ranks);
     for (int64_t i = 0; i < g->layers; i++) {
-        own(&w, &o.layer[g->m->layer_kind[i]]);
-        sub_group(&w, &o.layer[g->m->layer_kind[i]], g->ranks);
+        own(&w, &o.layer[g->m->stage.kind[i]]);
+        sub_group(&w, &o.layer[g->m->stage.kind[i]], g->ranks);
     }
     own(&w, &o.tail);
     sub_group(&w, &o.tail, g->ranks);
     filler f = {.offset = w.offset, .share = w.share, .bucket = bucket_of(g), .from = VRAM_PLACE_HEAD, .reduced = g->reduced};
     fill(&f, &o.tail, VRAM_PLACE_HEAD);
-    for (int64_t i = g->layers - 1; i >= 0; i--) fill(&f, &o.layer[g->m->layer_kind[i]], (int)i);
+    for (int64_t i = g->layers - 1; i >= 0; i--) fill(&f, &o.layer[g->m->stage.kind[i]], (int)i);
     fill(&f, &o.embedding, VRAM_PLACE_EMBEDDING);
     g->own = w.own;
     g->own_slice = w.slice;

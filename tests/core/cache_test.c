@@ -59,6 +59,7 @@ TEST(cache_kinds, "cache: windows, latents, shared caches and states, each by it
     model.kind[1].attention = *a;
     model.kind[1].attention.window = 0;
     model.layer_kind[5] = 1;
+    vram_stage_whole(&model);
     vram_cache_rules r = rules(8192);
     CHECK(same(bytes_of(&r, VRAM_WHAT_WINDOW_LAYERS), 5. * 2 * 4 * 256 * 512 * 2), "min(tokens, window)");
     CHECK(same(bytes_of(&r, VRAM_WHAT_GLOBAL_LAYERS), 1. * 2 * 4 * 256 * 8192 * 2), "the one that sees everything");

@@ -25,3 +25,18 @@ TEST(megatron_peaks, "Megatron: the peak of a step, against its own tests' golde
         CHECK(bytes > rows[i].measured * (1 - rows[i].share) && bytes < rows[i].measured * (1 + rows[i].share), "%s: %.0f, not %.0f", rows[i].name, bytes, rows[i].measured);
     }
 }
+
+/* Their logs are the last rank's: with stages of a pipeline that of the last, which has one micro-batch in flight, the last norm and the head. */
+TEST(megatron_last_stage, "Megatron: the peak of a pipeline's last stage, against the same")
+{
+#define STAGES(n, more, model) RUN("", ONE ",\"gradient_accumulation\":4", "\"pipeline\":" n more, model)
+    const struct { const char *name, *scenario; int stage; double measured, share; } rows[] = {
+        {"no biases", STAGES("4", ",\"data\":2", MODEL("50304", "false", "")), 3, 2685510144, 0.006},
+        {"two ranks of tensor parallelism", STAGES("2", ",\"data\":2,\"tensor\":2", MODEL("50432", "true", "")), 1, 1900158464, 0.006},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const vram_report *r = test_stage(rows[i].scenario, rows[i].stage);
+        double bytes = r ? r->peak_bytes : 0;
+        CHECK(bytes > rows[i].measured * (1 - rows[i].share) && bytes < rows[i].measured * (1 + rows[i].share), "%s: %.0f, not %.0f", rows[i].name, bytes, rows[i].measured);
+    }
+}

@@ -29,6 +29,9 @@ void test_fail(const char *file, int line, const char *format, ...) __attribute_
 const vram_report *test_report(const char *scenario);
 double test_alive(const char *scenario, vram_phase phase, unsigned components);
 double test_peak(const char *scenario);
+/* The scenario itself, read (NULL: refused), and the report of one stage of its pipeline; both good until the next call */
+vram_scenario *test_scenario(const char *scenario);
+const vram_report *test_stage(const char *scenario, int stage);
 
 static inline bool same(double a, double b) { return a >= b && a <= b; } /* equal, and both numbers */
 

@@ -41,8 +41,8 @@ COUNT_STEPS(vram_sharding_each, parameters, (const vram_sharding *sharding, int 
 COUNT_CALLS(short, vram_segments_take, blocks, (vram_segments *segments, double bytes, int stream), segments, bytes, stream)
 COUNT_STEPS(ggml_graph_run, graphs, (ggml_graph *graph, int stream, int carried), graph, stream, carried)
 COUNT_CALLS(bool, vram_config_read, configs, (const cJSON *config, vram_model *model, vram_error *error), config, model, error)
-COUNT_CALLS(bool, vram_judge, estimates, (const vram_scenario *scenario, vram_report *report, vram_error *error), scenario, report, error)
-COUNT_CALLS(bool, vram_estimate, estimates, (const vram_scenario *scenario, const vram_gpu *gpus, int gpu_count, vram_report *report, vram_error *error), scenario, gpus, gpu_count, report, error)
+COUNT_CALLS(bool, vram_judge, estimates, (vram_scenario *scenario, vram_report *report, vram_error *error), scenario, report, error)
+COUNT_CALLS(bool, vram_estimate, estimates, (vram_scenario *scenario, const vram_gpu *gpus, int gpu_count, vram_report *report, vram_error *error), scenario, gpus, gpu_count, report, error)
 
 static void estimate_preset(const char *id)
 {
