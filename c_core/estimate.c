@@ -187,23 +187,58 @@ static bool exceeded(vram_scenario *s, int64_t stage)
     return found;
 }
 
+/* What the stages of a server agree on: each has as many blocks and tokens as the one with room for fewest (vLLM, v1/core/kv_cache_utils.py, get_kv_cache_configs;
+ * SGLang, model_executor/model_runner.py) */
+typedef struct { vram_pool pool; double tokens, context, room; } agreement;
+
+static double least(double a, double b) { return a < 0 ? b : b < 0 ? a : vram_min(a, b); } /* below 0: it does not apply */
+
+static void agree(const vram_scenario *s, const vram_report *report, agreement *a)
+{
+    const vram_pool *p = &report->pool;
+    double room = p->sequence_bytes > 0 ? (vram_pool_budget(s, &s->gpu) - p->fixed_bytes - p->first_bytes) / p->sequence_bytes : VRAM_LARGEST;
+    a->tokens = least(a->tokens, report->kv_tokens_capacity);
+    a->context = least(a->context, report->max_context);
+    if (p->first_bytes <= 0 || (a->pool.first_bytes > 0 && room >= a->room)) return;
+    a->pool = *p;
+    a->room = room;
+}
+
+static void keep_agreement(const agreement *a, vram_report *report)
+{
+    vram_pool own = report->pool;
+    if (a->pool.first_bytes <= 0) return;
+    report->pool = a->pool;
+    report->pool.model_bytes = own.model_bytes; /* these are each stage's own */
+    report->pool.available_bytes = own.available_bytes;
+    report->pool.graph_bytes = own.graph_bytes;
+    report->pool.k_bytes = own.k_bytes < 0 ? own.k_bytes : own.k_bytes / (own.tokens + 1) * (a->tokens + 1);
+    report->pool.v_bytes = own.v_bytes < 0 ? own.v_bytes : own.v_bytes / (own.tokens + 1) * (a->tokens + 1);
+    report->pool.tokens = report->kv_tokens_capacity = a->tokens;
+    report->max_context = a->context;
+}
+
 /* Of a pipeline the fullest stage, which is entered last: in training it is most often the first, of servers the last. */
 static bool enter_fullest(vram_scenario *s, bool verdict_alone, vram_report *report, vram_error *error)
 {
     int64_t stages = vram_stages(s), fullest = -1, last = -1;
     double most = 0;
+    agreement all = {.tokens = -1, .context = -1};
     for (int64_t i = 0; i < stages; i++) {
         int64_t stage = s->task == VRAM_TASK_INFERENCE ? i : stages - 1 - i;
         if (exceeded(s, stage)) continue;
         if (!vram_enter_stage(s, stage, verdict_alone, report, error)) return false;
         double fullness = vram_gpu_fullness(s, report);
+        agree(s, report, &all);
         last = stage;
         if (fullest >= 0 && fullness < most) continue;
         fullest = stage;
         most = fullness;
     }
     if (fullest != last && !vram_enter_stage(s, fullest, verdict_alone, report, error)) return false;
-    if (stages > 1) vram_note_add(report, VRAM_NOTE_STAGE, "parallel.pipeline", 3, (const double[]){(double)fullest + 1, (double)stages, (double)s->model.stage.layers});
+    if (stages == 1) return true;
+    keep_agreement(&all, report);
+    vram_note_add(report, VRAM_NOTE_STAGE, "parallel.pipeline", 3, (const double[]){(double)fullest + 1, (double)stages, (double)s->model.stage.layers});
     return true;
 }
 

@@ -64,13 +64,10 @@ static int64_t cards(const vram_scenario *s, const demand *d, const vram_pool *p
     return d->holds ? s->gpus : (int64_t)vram_max(vram_max(gpus * replicas, gpus + 1), vram_ceil_div(d->bytes * gpus, d->room));
 }
 
-/* Of a pipeline's stages the one with the largest number here is the fullest: one that does not fit, else the highest. Where an engine has a pool, all
- * stages hold as many sequences as the one that holds fewest. */
+/* Of a pipeline's stages the one with the largest number here is the fullest: one that does not fit, else the highest. */
 double vram_gpu_fullness(const vram_scenario *s, const vram_report *report)
 {
-    const vram_pool *p = &report->pool;
     double bytes = needed(report);
-    if (p->first_bytes > 0 && p->sequence_bytes > 0) return (p->fixed_bytes + p->first_bytes - vram_pool_budget(s, &s->gpu)) / p->sequence_bytes;
     return bytes > s->gpu.usable_bytes ? VRAM_LARGEST + bytes : report->peak_bytes;
 }
 

@@ -196,3 +196,24 @@ TEST(stages_noted, "stages: the report says which stage it is of")
     r = test_report("{\"task\":\"training\",\"model\":\"llama-3.1-8b\"}");
     for (int i = 0; r && i < r->notes; i++) CHECK(r->note[i].id != VRAM_NOTE_STAGE, "there is no pipeline");
 }
+
+/* vLLM and SGLang give every stage as many blocks and tokens as the one with room for fewest has */
+TEST(stages_agree, "stages: servers show the fullest, and hold what all of them can")
+{
+    static const char *const models[] = {"gemma-3-27b", "granite-4.0-h-tiny", "gemma-3n-e4b-it", "llama-3.1-8b"}, *const engines[] = {"vllm", "sglang"};
+    for (int m = 0; m < COUNT(models); m++)
+        for (int e = 0; e < COUNT(engines); e++) {
+            char text[256];
+            double most = 0, fewest = -1;
+            snprintf(text, sizeof text, "{\"model\":\"%s\",\"engine\":\"%s\",\"gpu\":\"h100-sxm\",\"context\":8192,\"parallel\":{\"pipeline\":3}}", models[m], engines[e]);
+            for (int r = 0; r < 3; r++) {
+                const vram_report *one = test_stage(text, r);
+                CHECK(one != NULL, "%s", text);
+                if (one == NULL) continue;
+                most = vram_max(most, one->peak_bytes);
+                if (one->kv_tokens_capacity >= 0 && (fewest < 0 || one->kv_tokens_capacity < fewest)) fewest = one->kv_tokens_capacity;
+            }
+            const vram_report *all = test_report(text);
+            CHECK(all && same(all->peak_bytes, most) && same(all->kv_tokens_capacity, fewest), "%s: %.0f bytes, %.0f tokens", text, all ? all->peak_bytes : 0, all ? all->kv_tokens_capacity : 0);
+        }
+}
