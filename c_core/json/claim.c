@@ -420,11 +420,13 @@ static void write_change(const search *q, vram_json_change *out, const char *pat
 }
 
 /* The set in an order in which each change saves the most that is left to save: the savings add up to the whole. What is only there for LoRA comes
- * after it. */
+ * after it. A change that saves nothing before others have come (another phase is the peak; LoRA for the sake of a 4-bit base) saves 0: what it costs is
+ * taken off the next one's saving. */
 static void write_set(search *q, const choice chosen, int cost, vram_json_change_set *set)
 {
     choice so_far = {0};
-    const tried *all = attempt_whole(q, chosen), *before = attempt_whole(q, so_far);
+    const tried *all = attempt_whole(q, chosen), *said = attempt_whole(q, so_far);
+    double before = said ? said->needed : 0;
     *set = (vram_json_change_set){.cost = cost, .bytes = all ? all->peak : 0, .needed_bytes = all ? all->needed : 0};
     for (;;) {
         int next = -1;
@@ -440,9 +442,9 @@ static void write_set(search *q, const choice chosen, int cost, vram_json_change
         const level *l = &q->group[next].level[chosen[next] - 1];
         if (l->row->second && number_of(q, l->row->second) != (double)q->as_said->gpus) write_change(q, &set->change[set->changes++], l->row->second, vram_json_whole((double)q->as_said->gpus));
         write_change(q, &set->change[set->changes], l->row->path, value_made(l));
-        set->change[set->changes++].saves_bytes = (before ? before->needed : 0) - least;
+        set->change[set->changes++].saves_bytes = vram_max(0, before - least);
         so_far[next] = chosen[next];
-        before = attempt_whole(q, so_far);
+        before = vram_min(before, least);
     }
 }
 

@@ -58,6 +58,23 @@ await test('claims: every set fits, none of its changes is idle, the savings add
   }
 })
 
+await test('claims: no change saves less than nothing, and what is kept from its saving is taken off another', () => {
+  const scenarios = [ // LoRA for the sake of a 4-bit base; recomputing, while the step is the peak
+    { task: 'training', model: 'llama-2-70b', gpu: 'a40', training: { checkpointing: 'full' } },
+    { task: 'training', model: 'yi-6b', gpu: 'rtx-2080-ti', training: { checkpointing: 'full', attention: 'eager' }, parallel: { offload: 'optimizer' } },
+    { task: 'training', model: 'qwen3-coder-480b-a35b-instruct', gpu: 'gb200', gpus: 8, parallel: { zero: 2 } },
+    { task: 'rl', model: 'llama-3-8b', gpu: 'p40', gpus: 4, training: { micro_batch: 18 } },
+  ]
+  for (const scenario of scenarios) {
+    const { claim } = native(scenario)
+    assert.equal(claim.verdict, 'only_if')
+    for (const set of [claim, ...claim.alternatives]) {
+      assert.ok(set.changes.every(x => x.saves_bytes >= 0), JSON.stringify(set.changes))
+      assert.equal(set.changes.reduce((sum, x) => sum + x.saves_bytes, 0), claim.needed_bytes - set.changed_needed_bytes)
+    }
+  }
+})
+
 await test('claims: the module says what the program says', async () => {
   const core = await openCore(readFileSync('build/vram.wasm'), presets)
   for (const c of claims) assert.deepEqual(core.claim(c.scenario), native(c.scenario).claim, c.claim)
