@@ -581,6 +581,7 @@ void family_megatron_adjust(reader *r)
     r->model->position = learned ? VRAM_POSITION_LEARNED : strcmp(positions, "none") == 0 ? VRAM_POSITION_NONE : VRAM_POSITION_ROTARY;
     r->dense.type = r->sparse.type = config_flag(r, "mlp_gated", false) ? VRAM_FFN_GATED : VRAM_FFN_PLAIN;
     r->dense.fused_gate_up = r->dense.type == VRAM_FFN_GATED;
+    if (r->dense.fused_gate_up && !config_find(r, "intermediate_size n_inner")) r->dense.width = 8 * r->model->hidden / 192 * 64; /* megatron/training/arguments.py: two thirds of 4 h, down to whole 64 */
     r->model->norm = config_flag(r, "norm_bias", true) ? VRAM_NORM_LAYER_BIAS : VRAM_NORM_RMS;
     r->sparse.expert_bias = r->dense.bias;
 }

@@ -29,9 +29,11 @@ TEST(megatron_peaks, "Megatron: the peak of a step, against its own tests' golde
 /* Their logs are the last rank's: with stages of a pipeline that of the last, which has one micro-batch in flight, the last norm and the head. */
 TEST(megatron_last_stage, "Megatron: the peak of a pipeline's last stage, against the same")
 {
+#define GATED "\"model\":{\"model_type\":\"megatron\",\"hidden_size\":512,\"num_hidden_layers\":12,\"num_attention_heads\":8,\"vocab_size\":50304,\"max_position_embeddings\":1024,\"n_positions\":1024,\"position_embedding_type\":\"absolute\",\"tie_word_embeddings\":true,\"attention_bias\":true,\"mlp_bias\":true,\"mlp_gated\":true,\"norm_bias\":true}"
 #define STAGES(n, more, model) RUN("", ONE ",\"gradient_accumulation\":4", "\"pipeline\":" n more, model)
     const struct { const char *name, *scenario; int stage; double measured, share; } rows[] = {
         {"no biases", STAGES("4", ",\"data\":2", MODEL("50304", "false", "")), 3, 2685510144, 0.006},
+        {"a gated MLP, whose width follows from the hidden one", STAGES("4", ",\"data\":2", GATED), 3, 2684785152, 0.006},
         {"two ranks of tensor parallelism", STAGES("2", ",\"data\":2,\"tensor\":2", MODEL("50432", "true", "")), 1, 1900158464, 0.006},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
