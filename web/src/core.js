@@ -1,5 +1,6 @@
 // The core: a WebAssembly module without imports that answers JSON with JSON. The only file that knows of its memory.
 const ABI = 1;
+const MOST_KNOWN = 48; // answers, of some ten kilobytes each
 const OP = { estimate: 0, options: 1, tables: 2, presets: 3, solve: 4, timeline: 5, claim: 6 };
 
 // Asked once at the start: a core that answers this wrong is not to be shown to anybody.
@@ -17,7 +18,10 @@ export async function openCore(bytes, presets) {
   const decoder = new TextDecoder();
 
   function call(op, value) {
-    const text = encoder.encode(value === undefined ? '' : JSON.stringify(value));
+    return ask(op, value === undefined ? '' : JSON.stringify(value));
+  }
+  function ask(op, asked) {
+    const text = encoder.encode(asked);
     const at = c.vram_input(text.length);
     if (!at) return { error: { code: 'too_large', path: '' } };
     new Uint8Array(c.memory.buffer, at, text.length).set(text); // a fresh view after each call
@@ -26,16 +30,28 @@ export async function openCore(bytes, presets) {
     return JSON.parse(decoder.decode(new Uint8Array(c.memory.buffer, c.vram_output(), length)));
   }
 
+  // What is asked again (another language, unit or phase; a step back) is answered from memory. Nobody changes an answer.
+  const known = new Map();
+  function recall(op, value) {
+    const asked = JSON.stringify(value);
+    const key = `${op}${asked}`;
+    if (!known.has(key)) {
+      if (known.size === MOST_KNOWN) known.delete(known.keys().next().value);
+      known.set(key, ask(op, asked));
+    }
+    return known.get(key);
+  }
+
   const loaded = call(OP.presets, presets);
   if (loaded.error) throw new Error(`presets: ${loaded.error.code}`);
   const core = {
-    estimate: (scenario) => call(OP.estimate, scenario),
+    estimate: (scenario) => recall(OP.estimate, scenario),
     // {path: [value, …]} -> {path: [{value, bytes, …} | {value, error}, …]}
     options: (scenario, options) => call(OP.options, { scenario, options }).options ?? {},
     // the inverse questions: [{path, value, limit, bytes, …}, …]
-    solve: (scenario, paths) => call(OP.solve, { scenario, for: paths }).solve ?? [],
+    solve: (scenario, paths) => recall(OP.solve, { scenario, for: paths }).solve ?? [],
     // a training step instant by instant: {components, points: [{phase, place, bytes}, …]}
-    timeline: (scenario) => (scenario.task === 'training' ? call(OP.timeline, scenario).timeline : null) ?? null, // of rl only phases, which the columns show
+    timeline: (scenario) => (scenario.task === 'training' ? recall(OP.timeline, scenario).timeline : null) ?? null, // of rl only phases, which the columns show
     // {verdict, changes, bytes, needed_bytes, usable_bytes, peak_phase, alternatives}
     claim: (scenario) => { const answer = call(OP.claim, { scenario }); return answer.claim ?? answer; },
     tables: () => call(OP.tables),
