@@ -324,6 +324,11 @@ for (const [place, url, allowed] of places) {
     assert.equal(chosen.ledger, 'Backward')
     const [, where] = /Backward, at (the embedding|the head and the loss|layer \d+ of 36)$/.exec(chosen.total) ?? assert.fail(chosen.total)
     assert.ok(chosen.note.startsWith(`Backward: fullest at ${where}, ${first.instants.find(([id]) => id === 'backward')[1].split(' GB')[0]} GB`), chosen.note)
+    const alive = report.entries.filter(e => e.phases.includes('backward'))
+    const listed = await page.$$eval('#time .colours li', all => all.map(li => [li.dataset.key.split('/')[1], Number(li.querySelector('.amount').dataset.bytes)]))
+    for (const [part, bytes] of listed) assert.equal(bytes, sums(alive.map(e => ({ ...e, role: 'model' })))[`model/${part}`] ?? 0, part) // what is alive then, beside its colour
+    await page.click('#time .colours li button')
+    assert.deepEqual(await page.evaluate(() => [document.activeElement.className, document.activeElement.getAttribute('aria-expanded'), document.activeElement.querySelector('.row-name').textContent]), ['row-open', 'true', 'Weights'])
     await page.evaluate(() => { // a click in the middle of forward
       const canvas = [...document.querySelectorAll('#time canvas')].find(c => c.getClientRects().length)
       canvas.scrollIntoView({ block: 'center' })
@@ -345,7 +350,8 @@ for (const [place, url, allowed] of places) {
     await open(page, url, '#v=1&task=training&model=qwen3-8b&gpu=a100-80gb&lang=en&unit=GB')
     await page.waitForSelector('#whatif .whatif-row')
     const look = () => page.evaluate(() => ({
-      peak: Number(document.querySelector('#sentence [data-bytes]').dataset.needed), // as the verdict has it
+      peak: Number(document.querySelector('#sentence [data-bytes]').dataset.bytes),
+      must: Number(document.querySelector('#sentence [data-bytes]').dataset.needed), // as the verdict has it
       rows: [...document.querySelectorAll('#whatif .whatif-row')].map(b => ({ change: b.dataset.change, bytes: Number(b.firstChild.dataset.bytes), cost: b.querySelector('.whatif-cost').textContent })),
       none: [...document.querySelectorAll('#whatif .whatif-rest button')].map(b => b.dataset.change),
     }))
@@ -360,7 +366,12 @@ for (const [place, url, allowed] of places) {
     for (const change of ['training.optimizer=adamw-8bit', 'sharded']) {
       const before = await look()
       await page.evaluate(change => document.querySelector(`#whatif [data-change="${change}"]`).click(), change)
-      assert.equal((await look()).peak - before.peak, before.rows.find(r => r.change === change).bytes, change)
+      const after = await look()
+      const row = before.rows.find(r => r.change === change)
+      assert.equal(after.peak - before.peak, row.bytes, change)
+      const [less, must] = [after.must - before.must, /Without PyTorch’s cache ([−+])([\d.,]+) GB\.$/.exec(row.cost)] // said where it is another number
+      assert.equal(Boolean(must), Math.abs(row.bytes - less) > before.peak * 0.01, `${change}: ${row.cost}`)
+      if (must) assert.ok(Math.abs(Number(must[2]) * 1e9 * (must[1] === '+' ? 1 : -1) - less) < 6e7, `${row.cost} for ${less}`)
       await rest(page)
       assert.equal(await page.evaluate(change => document.querySelector(`#whatif [data-change="${change}"]`), change), null, change)
     }
@@ -439,7 +450,7 @@ for (const [place, url, allowed] of places) {
       assert.equal(state.scripts, 0, title)
       assert.equal(state.x, undefined, title)
       if (title !== 'a later version' && title !== 'only signs' && title !== 'a prototype') assert.ok(state.notice.length > 5, `${title}: no notice`)
-      if (title === 'many keys') assert.match(state.notice, /and [\d,]+ more/)
+      if (title === 'many keys') assert.match(state.notice, /a: not a setting \([\d,]+ times\)/) // said once
       assert.ok(state.notice.length < 5000, `${title}: a notice of ${state.notice.length}`)
     }
   })
@@ -649,6 +660,36 @@ for (const [place, url, allowed] of places) {
     }
   })
 
+  await on('one\'s own scenario waits behind the other views, over a reload too, and a quiz\'s address still says nothing of it', async page => {
+    await open(page, url, linkOf('training', { 'training.micro_batch': 3 }, '&lang=en'))
+    const peak = await page.$eval('#sentence [data-bytes]', n => n.dataset.bytes)
+    for (const views of [['quiz'], ['quiz', 'claim', 'quiz']]) {
+      for (const view of views) await Promise.all([page.waitForFunction(v => document.documentElement.dataset.view === v, {}, view), page.click(`.views a[data-view="${view}"]`)])
+      assert.doesNotMatch(await page.evaluate(() => location.hash), /micro_batch|p=training/)
+      await page.reload()
+      await rest(page)
+      assert.match(await page.$eval('.views a[data-view=""]', a => a.getAttribute('href')), /p=training&training\.micro_batch=3/)
+    }
+    await Promise.all([page.waitForFunction(() => !document.documentElement.dataset.view), page.click('.views a[data-view=""]')])
+    await rest(page)
+    assert.equal(await page.$eval('#sentence [data-bytes]', n => n.dataset.bytes), peak)
+  })
+
+  await on('a phone held across: of the answer one line and the bar stay, and nothing jumps when they do', async page => {
+    await page.setViewport({ width: 667, height: 375 })
+    await open(page, url, linkOf('qwen3-8b-fsdp', {}, '&lang=en'))
+    const look = () => page.evaluate(() => ({ height: document.getElementById('answer').getBoundingClientRect().height, bar: document.querySelector('.card-bar').getBoundingClientRect().height, form: document.getElementById('form').getBoundingClientRect().top + scrollY }))
+    const whole = await look()
+    await page.evaluate(() => scrollTo(0, 700))
+    await page.waitForSelector('html.stuck')
+    const little = await look()
+    assert.ok(little.height < 75 && little.bar >= 20, JSON.stringify(little))
+    assert.ok(Math.abs(little.form - whole.form) < 0.1, `${little.form} ${whole.form}`)
+    await page.evaluate(() => scrollTo(0, 0))
+    await page.waitForSelector('html:not(.stuck)')
+    assert.deepEqual(await look(), whole)
+  })
+
   await on('practice: of several models the working has a line for each, whose numbers make the answer', async page => {
     await open(page, url, '#v=1&view=quiz&chapter=5&seed=abc&lang=en')
     let told = 0
@@ -758,9 +799,8 @@ for (const [place, url, allowed] of places) {
       const [fit] = shipped[i].fits
       if (!['vllm', 'sglang'].includes(preset.scenario.engine) || fit.verdict === 'no') continue
       await open(page, url, linkOf(preset.id, {}, '&lang=en&unit=GB'))
-      const [, may, free] = /vLLM may use ([\d.,]+ GB) beside the CUDA context: it fits,(?: with only)? ([\d.,]+ GB) free/.exec(await text(page, '#sentence'))
-      const context = shipped[i].entries.find(e => e.component === 'context').bytes / 1e9
-      assert.ok(Math.abs(gb(may) + context - shipped[i].peak.bytes / 1e9 - gb(free)) < 0.6, `${preset.id}: ${may}, ${free}`)
+      const [, may, free] = /vLLM may use ([\d.,]+ GB), the CUDA context included: it fits,(?: with only)? ([\d.,]+ GB) free/.exec(await text(page, '#sentence'))
+      assert.ok(Math.abs(gb(may) - shipped[i].peak.bytes / 1e9 - gb(free)) < 0.6, `${preset.id}: ${may}, ${free}`)
       assert.match(await text(page, '.compare-note'), /vLLM uses only its share of each card/)
     }
   })
@@ -775,6 +815,16 @@ for (const [place, url, allowed] of places) {
     await rest(page)
     assert.equal(await page.$eval('[data-path="training.sequence_length"] input', i => i.value), limit.replaceAll(',', ''))
     assert.match(await text(page, `${tile} .limit-left`), /^Set now\. \d[\d.]* \wB stay free\.$/)
+    const [links, same] = await page.evaluate(tile => { const before = history.length; document.querySelector(tile).click(); return [history.length - before, document.activeElement === document.querySelector(tile)] }, tile)
+    assert.deepEqual([links, same, await page.$eval(tile, b => b.getAttribute('aria-disabled'))], [0, true, 'true']) // what is set is no choice; the keyboard stays where it is
+  })
+
+  await on('two longest contexts are two: of one sequence alone, as far as the model or the pool goes, and of all at once', async page => {
+    await open(page, url, linkOf('llama-3.1-70b-vllm', {}, '&lang=en'))
+    assert.deepEqual(await page.$eval('[data-fact="max_context"]', n => [...n.children].map(c => c.textContent)), ['Longest context, one sequence alone', '131,072, as long as the model was trained for'])
+    assert.equal(await text(page, '#limits [data-limit="context"] .limit-name'), 'Longest context, 32 at once')
+    await turn(page, linkOf('llama-3.1-70b-vllm', { batch: 1 }, '&lang=en'))
+    assert.equal(await text(page, '#limits [data-limit="context"] .limit-name'), 'Longest context')
   })
 
   await on('a pasted config of a quantised model: the note that says so has the way to count it so', async page => {
@@ -786,6 +836,7 @@ for (const [place, url, allowed] of places) {
     assert.match(await page.evaluate(() => location.hash), /weights=native/)
     assert.ok(Number(await page.$eval('#sentence [data-bytes]', n => n.dataset.bytes)) < before / 3)
     assert.equal(await page.$$eval('#notes-block button:not([hidden])', all => all.length), 0)
+    assert.ok(await page.evaluate(() => document.getElementById('notes-block').contains(document.activeElement) || document.activeElement.id === 'answer')) // the button went; the keyboard reads on
   })
 
   if (name === 'chrome') await on('once the answer stands, nothing in sight moves when the rest arrives', async page => {

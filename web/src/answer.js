@@ -21,7 +21,7 @@ export function sentenceParts(report, presets, unit) {
   const { verdict, gpus_needed: needed } = card.fit;
   const cache = givenBack(report);
   const has = card.fit.usable_bytes + context;
-  const budget = card.fit.needed_bytes + card.fit.headroom_bytes; // an engine with a pool leaves some of the card alone
+  const budget = card.fit.needed_bytes + card.fit.headroom_bytes + context; // an engine with a pool leaves some of the card alone
   const room = isPooled(card.fit) ? 'pool' : context > 0 ? 'whole' : 'usable';
   const vars = {
     peak: bytes(report.peak.bytes, unit),

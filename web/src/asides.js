@@ -5,6 +5,7 @@ import { bytes, bytesFull, count, parameters, percent } from './units.js';
 import { fieldLabel, noteText, valueWord } from './texts.js';
 
 // ---- notes, and the few counts that are not bytes. What a note is about can be set right at once.
+const POOL_BLOCK = 1024; // tokens; a pool that ends with a block is no larger than the sequence in it
 const FIXES = { native_weights: { weights: 'native' } };
 
 export function makeNotes(root, { onFix }) {
@@ -28,6 +29,9 @@ export function makeNotes(root, { onFix }) {
   };
 }
 
+// Of one sequence alone: a pool may hold more tokens than the model was trained for.
+const longest = ({ max_context: n, kv_tokens_capacity: pool }) => (pool >= n + POOL_BLOCK ? ui('fact_max_context_model', { n: count(n) }) : count(n));
+
 export function makeFacts(root) {
   const list = el('dl', { class: 'facts' });
   root.append(list);
@@ -42,7 +46,7 @@ export function makeFacts(root) {
           && ['params_trainable', `${parameters(m.params_trainable)} (${percent(m.params_trainable / m.params_total)})`, count(m.params_trainable)],
         gpus > 1 && ['cluster', bytes(report.cluster_bytes, unit), bytesFull(report.cluster_bytes)],
         report.kv_tokens_capacity !== null && ['kv_tokens_capacity', count(report.kv_tokens_capacity), null],
-        report.max_context !== null && ['max_context', count(report.max_context), null],
+        report.max_context !== null && ['max_context', longest(report), count(report.max_context)],
       ].filter(Boolean);
       keyed(list, rows, ([id]) => id, () => el('div', {}, el('dt', {}), el('dd', {})), (node, [id, text, title]) => {
         setText(node.firstChild, ui(`fact_${id}`));

@@ -7,7 +7,7 @@ import { ui, word } from './i18n.js';
 import { ELSEWHERE, FIRST, GROUP_IDS, groupOf } from './layout.js';
 import { modelField, roleControl } from './model-field.js';
 import { getPath, isTree, same } from './paths.js';
-import { errorText, fieldHelp, fieldLabel, valueWord } from './texts.js';
+import { errorText, fieldAlone, fieldHelp, fieldLabel, valueWord } from './texts.js';
 import { bytesFull, bytesShort, count, halfWidth, readCount } from './units.js';
 
 // actions: {patch(patch, settled), prices(path, values) -> Map}
@@ -196,7 +196,7 @@ export function makeForm(root, { index, presets, actions }) {
           c.error ||= Boolean(problem);
         }
         setText(f.label, fieldLabel(f.path));
-        setText(f.note, problem ? errorText(problem) : fieldHelp(f.path));
+        setText(f.note, problem ? errorText(problem) : fieldAlone(f.path, valueOf));
         f.note.classList.toggle('error', Boolean(problem));
         f.node.classList.toggle('is-changed', changed);
         show(f.reset, changed);

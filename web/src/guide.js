@@ -127,7 +127,7 @@ export function makeGuide(question, root, { presets, core, story, linkOf, quizLi
       return withNumber(line, line.values[0] * (h.copies ?? 1) + one * (h.beside ?? 0));
     });
     const [torch, dot, transformers, minor] = core.estimate({ ...trained(), gpu }).notes.find((n) => n.id === 'library_versions').values;
-    setText(lead, ui('homework_lead', { model: modelName(list[0].scenario.model, presets), card: cardOf(report, presets).name, version: `PyTorch ${torch}.${dot}, transformers ${transformers}.${minor}` }));
+    setText(lead, ui('homework_lead', { model: modelName(list[0].scenario.model, presets), card: cardOf(report, presets).name, torch: `${torch}.${dot}`, transformers: `${transformers}.${minor}` }));
     keyed(rows, list.map((h, i) => ({ ...h, i, key: `${now.chapter}${h.id}` })), (h) => h.key,
       () => el('li', {}, el('p', { class: 'homework-what' }), el('pre', { tabindex: '0' }), el('p', { class: 'homework-see' }), el('ul', {})), (li, h) => {
         const [what, code, see, lines] = li.children;

@@ -14,7 +14,7 @@ export function makeLimits(root, { solve, onPick }) {
   function make(row) {
     const button = el('button', { type: 'button', class: 'limit', data: { limit: row.path } }, el('span', { class: 'limit-name' }), el('span', { class: 'limit-value' }), el('span', { class: 'limit-left' }));
     const node = el('li', {}, button);
-    button.addEventListener('click', () => onPick(node.row.path, node.row.value));
+    button.addEventListener('click', () => { if (!button.hasAttribute('aria-disabled')) onPick(node.row.path, node.row.value); });
     return node;
   }
 
@@ -26,10 +26,12 @@ export function makeLimits(root, { solve, onPick }) {
     const now = getPath(scenario, row.path);
     const text = row.value === null ? ui('limit_none') : shown(row.path, row.value);
     node.row = row;
-    setText(name, has('limit', row.path) ? word('limit', row.path) : row.path);
+    const label = has('limit', row.path) ? word('limit', row.path) : row.path;
+    setText(name, row.path === 'context' && scenario.batch > 1 ? ui('limit_at_once', { name: label, n: count(scenario.batch) }) : label);
     setText(value, text);
     setText(left, row.value === null ? '' : sentences(now === row.value ? ui('limit_is_now') : now !== undefined && ui('limit_now', { n: shown(row.path, now) }), ui(now === row.value ? 'limit_free' : 'limit_left', { n: bytes(row.headroom_bytes, unit) }), row.limit !== null && row.value > row.limit && ui('limit_trained', { n: count(row.limit) })));
     setAttr(node.firstChild, 'disabled', row.value === null);
+    setAttr(node.firstChild, 'aria-disabled', row.value !== null && now === row.value ? 'true' : null); // stays in the order of tabs: it may just have been pressed
     setAttr(node.firstChild, 'title', row.value === null ? null : bytesFull(row.needed_bytes));
   }
 

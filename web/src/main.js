@@ -68,6 +68,7 @@ export async function start({ wasm, presets, accuracy }) {
 
   // ---- the address
   let written = null;
+  let writing = 0; // the timer of what is still to be written
   let open = false; // an entry of the history that typing is still changing
   let lastEntry = { path: null, at: 0 };
 
@@ -76,22 +77,42 @@ export async function start({ wasm, presets, accuracy }) {
     const said = { lang: shown.lang, theme: shown.theme, unit: shown.unit, view: shown.view, chapter: shown.chapter, seed: shown.seed, ...extra };
     return said.view === 'quiz' ? writeLink([{ preset: null, scenario: {} }], said, presets, index) : writeLink(list, { ...said, chapter: null, seed: null }, presets, index);
   };
-  const presetLink = (id) => linkOf([{ preset: id, scenario: presets.scenarios.find((s) => s.id === id).scenario }], { view: null, embed: embedded ? null : shown.embed });
+  const presetLinks = new Map(); // as long as nothing else that they say changes
+  function presetLink(id) {
+    const said = `${id} ${JSON.stringify(shown)}`;
+    if (!presetLinks.has(said)) presetLinks.set(said, linkOf([{ preset: id, scenario: presets.scenarios.find((s) => s.id === id).scenario }], { view: null, embed: embedded ? null : shown.embed }));
+    return presetLinks.get(said);
+  }
   const here = (extra) => linkOf(slots, extra);
 
   function write(how) {
+    clearTimeout(writing);
     const hash = here({ embed: embedded ? null : shown.embed, chart: shown.chart });
     if (hash === written || hash === location.hash) { written = location.hash; return; }
     written = hash;
     try {
-      history[how === 'push' ? 'pushState' : 'replaceState'](null, '', hash);
+      history[how === 'push' ? 'pushState' : 'replaceState'](behind(), '', hash);
     } catch { /* a sandboxed frame may not change its address; the state lives on */ }
   }
+
+  // A quiz's address does not say which scenario stands behind it: the entry of the history does, for a reload to find it.
+  const behind = () => (shown.view === 'quiz' ? { behind: linkOf(slots, { view: null }) } : null);
+  function keepBehind() {
+    try { history.replaceState(behind(), ''); } catch { /* as above */ }
+  }
+  function listBehind() {
+    const kept = history.state?.behind;
+    return typeof kept === 'string' ? readLink(kept, UI_KEYS, presets, index).list : [firstSlot()];
+  }
+
+  // What typing changes is an entry at once, and from then on follows when the keys rest: browsers count such changes, and each takes its time.
+  const writeLater = () => { clearTimeout(writing); writing = setTimeout(write, REST, 'replace'); };
 
   function remember(settled, path) {
     const now = Date.now();
     const sameField = path !== null && path === lastEntry.path && now - lastEntry.at < SAME_ENTRY;
-    write(open || sameField ? 'replace' : 'push');
+    if (open && !settled) writeLater();
+    else write(open || sameField ? 'replace' : 'push');
     open = !settled;
     lastEntry = { path, at: now };
   }
@@ -135,13 +156,14 @@ export async function start({ wasm, presets, accuracy }) {
     if (shown.embed === '1') shown.view = null; // in somebody's page there is room for the result only
     if (shown.view === 'quiz') shown = { ...shown, chapter: shown.chapter ?? '1', seed: shown.seed ?? quizSeed };
     if (!location.hash.replace(/^#/, '')) read.list = [firstSlot()];
-    if (shown.view === 'quiz') read.list = slots.length ? slots : [firstSlot()];
+    if (shown.view === 'quiz') read.list = slots.length ? slots : listBehind();
     slots = read.list.map((s) => makeSlot(core, index, s, { repair: true, base: baseOf(s) }));
     const dropped = slots.flatMap((s) => s.dropped.map((d) => ({ id: d.path ? 'bad_value' : 'refused_all', key: d.path, value: d.value, error: d.error })));
     notices = [...dropped, ...read.notices]; // first what was meant and cannot be
     phase = null;
     open = false;
     lastEntry = { path: null, at: 0 };
+    if (shown.view === 'quiz') keepBehind();
     document.documentElement.classList.toggle('embed', shown.embed === '1');
     document.documentElement.classList.toggle('with-chart', shown.chart === 'all');
     render();
@@ -174,10 +196,16 @@ export async function start({ wasm, presets, accuracy }) {
     onSwap: () => pair([slots[1], slots[0]]),
     onDrop: () => pair([slots[0]]),
   });
-  const timeline = makeTimeline($('time'), { onPhase: (id) => { phase = id; render(); }, onComponent: light });
+  const timeline = makeTimeline($('time'), { onPhase: (id) => { phase = id; render(); }, onComponent: light, onPick: (key) => ledger.open(key) });
   const compare = makeCompare($('compare'), { onMore: () => later(rest()), fitOn: (id) => core.estimate({ ...slots[0].report.scenario, gpu: id }).fits?.[0] ?? null });
   const facts = makeFacts($('facts'));
-  const notes = makeNotes($('notes-block'), { onFix: (changes) => patch(changes, true) });
+  const notes = makeNotes($('notes-block'), {
+    onFix(changes) { // its button goes: what is read on from is the heading, or the answer
+      patch(changes, true);
+      const heading = $('notes-block').firstElementChild;
+      ($('notes-block').hidden ? $('answer') : heading).focus({ preventScroll: true });
+    },
+  });
   const limits = makeLimits($('limits'), { solve: core.solve, onPick: (path, value) => patch({ [path]: value }, true) });
   const log = makeLog($('log'));
   const whatIf = makeWhatIf($('whatif'), { core, prices: priced, onPick: (changes) => patch(changes, true) });
@@ -324,39 +352,57 @@ export async function start({ wasm, presets, accuracy }) {
     for (const node of document.querySelectorAll('[data-label]')) setAttr(node, 'aria-label', ui(node.dataset.label));
   }
 
-  // What comes after the answer, piece by piece: the price of every variant and option, the picture through time, and what stands further down.
+  const inSight = (node) => {
+    const { top, bottom } = node.getBoundingClientRect();
+    return bottom > 0 && top < innerHeight;
+  };
+
+  // What comes after the answer, piece by piece: first what can be seen, the prices of variants and options and the blocks that are on the screen;
+  // after a rest what stands further down, and what takes the core some hundred estimates.
   function* rest() {
     const [slot] = slots;
     const now = all;
     if (!now || shown.view) return;
-    if (shown.embed !== '1') {
+    const alone = shown.embed === '1';
+    if (!alone) {
+      if (!slot.error) priced.set(slot.scenario, slot.report);
       yield* pricesOfVariants(slot);
-      yield* pricesOfForm(slot);
+      yield* pricesOfForm(slot, inSight);
     }
-    if (shown.embed !== '1' || shown.chart === 'all') {
+    if (!alone || shown.chart === 'all') {
       now.timeline = instants(now);
       ledger.say(placesOf(now.timeline));
       yield;
-      timeline.update(now);
+    }
+    if (alone) {
+      if (shown.chart === 'all') timeline.update(now);
+      return;
+    }
+    const asked = { scenario: slot.scenario, report: now.report, unit: unit() };
+    const blocks = [
+      [$('time-block'), () => timeline.update(now)], [$('compare-block'), () => compare.update(now)], [$('rules-block'), () => rules.update(now)], [$('accuracy-block'), () => right.update(now)],
+      ...(slot.error ? [] : [[$('whatif-block'), () => whatIf.update(asked), true], [$('limits-block'), () => limits.update(asked), true]]), // the last answers stay
+    ].map(([node, fill, slow = false]) => ({ fill, slow, near: inSight(node) }));
+    yield* filled(blocks.filter((b) => b.near && !b.slow));
+    yield REST;
+    yield* filled(blocks.filter((b) => b.near && b.slow));
+    yield* pricesOfForm(slot, () => true);
+    yield* filled(blocks.filter((b) => !b.near));
+  }
+  function* filled(blocks) {
+    for (const { fill } of blocks) {
+      yield* fill() ?? [];
       yield;
     }
-    if (shown.embed === '1') return;
-    yield* compare.update(now);
-    yield;
-    rules.update(now);
-    yield;
-    right.update(now);
-    if (slot.error) return; // the last answers stay
-    yield REST;
-    yield* whatIf.update({ scenario: slot.scenario, report: now.report, unit: unit() });
-    yield* limits.update({ scenario: slot.scenario, report: now.report, unit: unit() });
   }
 
-  function* pricesOfForm(slot) {
+  // chosen(node): whether the prices of that field are asked for in this turn; those of the others stay as they were.
+  function* pricesOfForm(slot, chosen) {
     if (!slot.error) { // a refused scenario has no prices: the last ones stay
+      const wanted = Object.entries(form.wants()).filter(([path]) => chosen($('form').querySelector(`[data-path="${path}"]`)));
       const next = {};
-      for (const [path, values] of Object.entries(form.wants())) next[path] = yield* priced.later(slot.scenario, path, values);
-      prices = next;
+      for (const [path, values] of wanted) next[path] = yield* priced.later(slot.scenario, path, values);
+      prices = { ...prices, ...next };
     }
     form.update(formContext());
     yield;
@@ -397,10 +443,11 @@ export async function start({ wasm, presets, accuracy }) {
     }
     setText(box.firstChild, ui('notice'));
     setText(box.lastChild, ui('close'));
-    const shownOf = notices.slice(0, MOST_NOTICES).map((n, i) => ({ ...n, i }));
-    const rest = notices.length - shownOf.length;
-    keyed(box.children[1], rest > 0 ? [...shownOf, { i: '', id: 'more', key: '', rest }] : shownOf, (n) => `${n.i}${n.id}${n.key}`, () => el('li', {}),
-      (li, n) => setText(li, n.rest ? ui('notice_more', { n: count(n.rest) }) : noticeText(n)));
+    const times = new Map(); // what is said again is said once
+    for (const text of notices.map(noticeText)) times.set(text, (times.get(text) ?? 0) + 1);
+    const texts = [...times].map(([text, n]) => (n > 1 ? ui('notice_times', { text, n: count(n) }) : text));
+    const rest = texts.length - MOST_NOTICES;
+    keyed(box.children[1], [...texts.slice(0, MOST_NOTICES), ...(rest > 0 ? [ui('notice_more', { n: count(rest) })] : [])].map((text, i) => ({ text, i })), (n) => n.i, () => el('li', {}), (li, n) => setText(li, n.text));
   }
 
   // ---- one polite voice
@@ -434,6 +481,17 @@ export async function start({ wasm, presets, accuracy }) {
     });
   }
 
+  // On a low screen what stays of the answer when the page passes under it is its first line and the bar (style.css). What it loses in height it
+  // keeps as a margin, so that nothing below it jumps.
+  new IntersectionObserver(([{ isIntersecting, boundingClientRect: { top } }]) => {
+    const tall = () => $('answer').getBoundingClientRect().height;
+    const before = tall();
+    document.documentElement.classList.toggle('stuck', !isIntersecting && top < 0);
+    const lost = before - tall();
+    if (lost > 0) $('answer').style.setProperty('margin-bottom', `${lost}px`);
+    else $('answer').style.removeProperty('margin-bottom');
+  }).observe(document.querySelector('.stuck-mark'));
+
   // menus close as menus do
   const menus = [tools.menu, chapters.menu];
   document.addEventListener('pointerdown', (event) => { for (const m of menus) if (m.open && !m.contains(event.target)) m.open = false; });
@@ -449,6 +507,7 @@ export async function start({ wasm, presets, accuracy }) {
   addEventListener('hashchange', moved);
   addEventListener('popstate', moved);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => timeline.redraw());
+  addEventListener('pagehide', () => { if (open) write('replace'); });
   addEventListener('beforeprint', () => { if (all && !shown.view) fillPaper($('paper'), taken()); });
 
   openHash();

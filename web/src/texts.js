@@ -13,6 +13,8 @@ export function valueWord(path, value) {
 // What only a pasted configuration says has no label of its own.
 const ownKey = (path) => (path.startsWith('model.') ? ui('in_config', { key: path.slice('model.'.length) }) : path);
 export const fieldLabel = (path) => (has('field', path, 'label') ? word('field', path, 'label') : ownKey(path));
+// A field that does nothing where there is one copy only says so.
+export const fieldAlone = (path, valueOf) => (has('field', path, 'help_alone') && valueOf('parallel.data') === 1 ? word('field', path, 'help_alone') : fieldHelp(path));
 export const fieldHelp = (path) => (has('field', path, 'help') ? word('field', path, 'help') : '');
 
 const readable = (value) => (typeof value === 'number' ? count(value) : typeof value === 'string' ? value : JSON.stringify(value));

@@ -1,5 +1,5 @@
-// What if: each lever of a training pulled alone. What it takes off what must find room, as the verdict counts it (PyTorch's cache need not), what it
-// costs in compute, where the peak then lies;
+// What if: each lever of a training pulled alone. What it takes off the peak, as the sentence and the choices of the form count it; what it takes off
+// what must find room, where PyTorch's cache, which need not, makes that another number; what it costs in compute, where the peak then lies;
 // a click pulls it. The bytes are the core's; the costs are words.
 import { el, keyed, setAttr, setText, show } from './dom.js';
 import { sentences, ui, word } from './i18n.js';
@@ -9,6 +9,7 @@ import { bytesFull, difference } from './units.js';
 
 const SHARDED = 8; // GPUs that share a model out, where the scenario has fewer
 const NOTHING = 0.0005; // of the peak: less is no change
+const APART = 0.01; // of the peak: more than this, and the two numbers are both said
 
 const LEVERS = {
   'training.checkpointing': ['none', 'full'],
@@ -29,7 +30,7 @@ export function makeWhatIf(root, { core, prices, onPick }) {
   const note = el('p', { class: 'chart-note' });
   root.append(list, rest, note);
 
-  // Every change that differs from what is: {key, name, cost, patch, bytes, phase, verdict}; what the core refuses or does not model is no offer.
+  // Every change that differs from what is: {key, name, cost, patch, bytes, must, phase, verdict}; what the core refuses or does not model is no offer.
   function* changesOf({ scenario, report }) {
     const now = report.scenario;
     const wanted = Object.fromEntries(Object.entries(LEVERS).map(([path, values]) => [path, values.filter((v) => v !== getPath(now, path))]));
@@ -38,7 +39,7 @@ export function makeWhatIf(root, { core, prices, onPick }) {
     for (const [path, values] of Object.entries(wanted)) {
       for (const a of yield* prices.later(scenario, path, values)) {
         if (a.error || (path === 'training.loss' && !modelled(path, a.value))) continue;
-        found.push({ key: `${path}=${a.value}`, name: () => ownName(path, a.value), cost: () => costOf(path, a.value, now), patch: { [path]: a.value }, bytes: a.needed_bytes, phase: a.phase, verdict: a.verdict });
+        found.push({ key: `${path}=${a.value}`, name: () => ownName(path, a.value), cost: () => costOf(path, a.value, now), patch: { [path]: a.value }, bytes: a.bytes, must: a.needed_bytes, phase: a.phase, verdict: a.verdict });
         yield;
       }
     }
@@ -50,7 +51,7 @@ export function makeWhatIf(root, { core, prices, onPick }) {
     const n = Math.max(SHARDED, now.parallel.data);
     const patch = { 'parallel.data': n, 'parallel.zero': 3, 'parallel.engine': 'fsdp2', gpus: undefined }; // as many as that makes
     const answer = core.estimate(withPatch(scenario, patch));
-    return answer.error ? [] : [{ key: 'sharded', name: () => ui('whatif_sharded', { n }), cost: () => word('whatif', 'sharded'), patch, bytes: answer.fits[0].needed_bytes, phase: answer.peak.phase, verdict: answer.fits[0].verdict }];
+    return answer.error ? [] : [{ key: 'sharded', name: () => ui('whatif_sharded', { n }), cost: () => word('whatif', now.task === 'rl' ? 'sharded_rl' : 'sharded'), patch, bytes: answer.peak.bytes, must: answer.fits[0].needed_bytes, phase: answer.peak.phase, verdict: answer.fits[0].verdict }];
   }
 
   function make(row) {
@@ -65,8 +66,10 @@ export function makeWhatIf(root, { core, prices, onPick }) {
     // a piece of work for each lever
     * update({ scenario, report, unit }) {
       if (report.scenario.task === 'inference') { show(root.parentNode, false); return; }
-      const { phase } = report.peak, peak = report.fits[0].needed_bytes;
-      const small = (r) => Math.abs(r.bytes - peak) < peak * NOTHING;
+      const { phase, bytes: peak } = report.peak;
+      const must = report.fits[0].needed_bytes;
+      const small = (r) => Math.max(Math.abs(r.bytes - peak), Math.abs(r.must - must)) < peak * NOTHING;
+      const apart = (r) => Math.abs(r.bytes - peak - (r.must - must)) > peak * APART;
       const rows = (yield* changesOf({ scenario, report })).sort((a, b) => a.bytes - b.bytes);
       show(root.parentNode, rows.length > 0);
       keyed(list, rows.filter((r) => !small(r)), (r) => r.key, make, (node, r) => {
@@ -78,7 +81,7 @@ export function makeWhatIf(root, { core, prices, onPick }) {
         amount.dataset.verdict = r.verdict;
         setText(name, r.name());
         const fits = r.verdict !== 'no' && report.fits[0].verdict === 'no';
-        setText(cost, sentences(fits && ui('whatif_fits'), r.cost(), r.phase !== phase && ui('whatif_moves', { phase: word('phase', r.phase) })));
+        setText(cost, sentences(fits && ui('whatif_fits'), r.cost(), r.phase !== phase && ui('whatif_moves', { phase: word('phase', r.phase) }), apart(r) && ui('whatif_must', { n: difference(r.must - must, unit) })));
       });
       const same = rows.filter(small);
       show(rest, same.length > 0);
