@@ -4,7 +4,7 @@
  * after. Source: transformers 5, src/transformers/models. */
 #include "parts.h"
 
-#include <string.h>
+#include <stddef.h>
 
 /* ------------------------------------------------------------------------------------------ sizes, beginning and end -- */
 
@@ -369,11 +369,10 @@ static bool shifts_logits(const vram_scenario *s)
     return s->training.loss == VRAM_LOSS_INPLACE && s->training.kernels == VRAM_KERNELS_FUSED && s->training.attention == VRAM_ATTENTION_FLASH;
 }
 
-/* MPT knows flash attention in LLM Foundry only, whose loss is that package's: over the 16-bit logits themselves.
- * Source: llmfoundry/models/mpt/modeling_mpt.py (loss_fn: fused_crossentropy) */
+/* Source: llmfoundry/models/mpt/modeling_mpt.py (loss_fn: fused_crossentropy) */
 static bool over_logits(const vram_pass *pass)
 {
-    return strcmp(pass->model->model_type, "mpt") == 0 && pass->scenario->training.attention == VRAM_ATTENTION_FLASH && pass->scenario->training.loss == VRAM_LOSS_FULL;
+    return vram_style_of(pass->model).flash_loss && pass->scenario->training.attention == VRAM_ATTENTION_FLASH && pass->scenario->training.loss == VRAM_LOSS_FULL;
 }
 
 void vram_block_head(const vram_pass *pass, vram_tape *t)

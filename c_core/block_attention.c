@@ -1,14 +1,8 @@
 /* block_attention.c -- attention: projections, rotary positions, PyTorch's kernels or each product written out, and the masks that go with them. */
 #include "parts.h"
 
-/* Are a layer's cos and sin in fp32? FSDP 2 casts what a layer is given to the type that it gathers in.
- * Source: torch/distributed/fsdp/_fully_shard/_fsdp_state.py (_cast_forward_inputs) */
-static bool wide_tables(const block *b)
-{
-    const vram_scenario *s = b->pass->scenario;
-    bool casts = s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2 && (s->training.precision == VRAM_PRECISION_MIXED || s->training.precision == VRAM_PRECISION_AMP);
-    return b->style.wide_tables && !casts;
-}
+/* Are a layer's cos and sin in fp32? */
+static bool wide_tables(const block *b) { return b->style.wide_tables && !vram_part_is_cast(b); }
 
 /* x cos + rotate_half(x) sin; cos and sin are in the type of the hidden states, or in fp32 */
 vram_cell vram_part_rotary(const block *b, vram_cell given, double heads, double head_dim, vram_what what)

@@ -21,8 +21,7 @@ static vram_cell router(const block *b, vram_cell x)
     vram_tape *t = b->t;
     const char *name = vram_or_else(b->pass->model->names.router, "gate");
     if (b->style.normed_router) x = vram_op_constant(t, vram_op_mul_weight(t, vram_part_vector(b, (double)b->pass->model->hidden), vram_part_rms_norm(b, x, b->rows, 0, false), VRAM_WHAT_NORM_OUTPUT), 0, VRAM_WHAT_NORM_OUTPUT);
-    bool told = b->style.typed_router && b->pass->scenario->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2 && b->pass->plain_width == 2; /* fully_shard has cast the weight */
-    bool wide_router = b->style.router >= ROUTER_WIDE_SOFTMAX && !(b->pass->four_bit && f->router_linear) && !told; /* a router that is packed knows no fp32 */
+    bool wide_router = b->style.router >= ROUTER_WIDE_SOFTMAX && !(b->pass->four_bit && f->router_linear) && !(b->style.typed_router && vram_part_is_cast(b)); /* a router that is packed knows no fp32 */
     vram_cell in = wide_router || b->style.router == ROUTER_CAST ? vram_op_cast(t, x, 4, VRAM_WHAT_ROUTER_WEIGHTS) : x;
     vram_cell logits = router_logits(b, in, name, (double)f->experts, (double)b->pass->model->hidden);
     if (b->style.clamped_experts) return vram_op_softmax(t, vram_op_gather(t, logits, vram_part_wide(b, VRAM_SYMBOL_EXPERTS_PER_TOKEN, (double)f->experts_per_token), VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_ROUTER_WEIGHTS);

@@ -225,17 +225,22 @@ void vram_transformers_generate(const vram_scenario *scenario, const vram_model 
     }
 }
 
-/* What the classes hold beside their parameters: GPTBigCode a mask of all positions, a byte each, GPT-Neo one a layer; LongCat's stack of experts rows for those that have no weights */
-static void class_buffers(const pass *p, vram_report *report)
+/* A buffer of the class: which key a position may see, a byte each; GPTBigCode has one, GPT-Neo one a layer */
+static void position_masks(const pass *p, vram_report *report)
+{
+    const vram_model *m = p->model;
+    double masks = strcmp(m->model_type, "gpt_bigcode") == 0 ? 1 : strcmp(m->model_type, "gpt_neo") == 0 ? (double)m->stage.layers : 0;
+    if (masks <= 0) return;
+    vram_entry *e = vram_add(report, p->role, VRAM_COMPONENT_ENGINE_BUFFERS, VRAM_WHAT_CAUSAL_MASK, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, VRAM_PHASES_INFERENCE);
+    vram_times(vram_times(vram_times(e, VRAM_SYMBOL_ROWS, (double)m->position_rows), VRAM_SYMBOL_KEYS, (double)m->position_rows), VRAM_SYMBOL_LAYERS, masks);
+}
+
+/* Rows in the stack of experts for those that have no weights (LongCat) */
+static void weightless_experts(const pass *p, vram_report *report)
 {
     const vram_model *m = p->model;
     double zeros = 0, layers = 0;
-    double masks = strcmp(m->model_type, "gpt_bigcode") == 0 ? 1 : strcmp(m->model_type, "gpt_neo") == 0 ? (double)p->model->stage.layers : 0;
-    if (masks > 0) {
-        vram_entry *e = vram_add(report, p->role, VRAM_COMPONENT_ENGINE_BUFFERS, VRAM_WHAT_CAUSAL_MASK, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, VRAM_PHASES_INFERENCE);
-        vram_times(vram_times(vram_times(e, VRAM_SYMBOL_ROWS, (double)m->position_rows), VRAM_SYMBOL_KEYS, (double)m->position_rows), VRAM_SYMBOL_LAYERS, masks);
-    }
-    for (int64_t i = 0; i < p->model->stage.layers; i++) {
+    for (int64_t i = 0; i < m->stage.layers; i++) {
         const vram_ffn *f = &m->kind[m->stage.kind[i]].ffn;
         if (f->router_rows > 0) zeros = 2 * (double)f->expert_width * (double)f->router_rows;
         layers += f->router_rows > 0;
@@ -255,7 +260,8 @@ void vram_engine_transformers(const vram_scenario *scenario, vram_report *report
     if (vram_format_get(scenario->weights)->dtype && scenario->model.params_override == 0)
         vram_times(vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_WEIGHTS, VRAM_WHAT_ALLOCATOR_ROUNDING, VRAM_MODELLED, VRAM_SOURCE_PYTORCH_ALLOCATOR, VRAM_PHASES_INFERENCE),
                    VRAM_SYMBOL_BYTES, vram_model_slack(scenario, &scenario->model, p.bytes));
-    class_buffers(&p, report);
+    position_masks(&p, report);
+    weightless_experts(&p, report);
     prefill(&p, report);
     decode(&p, report);
 }

@@ -152,8 +152,7 @@ static vram_cell mamba2(const block *b, vram_cell x)
     vram_size inside[3] = {part[0], vram_part_wide(b, VRAM_SYMBOL_STATE, keys), vram_part_wide(b, VRAM_SYMBOL_STATE, keys)};
     vram_cell in = b->style.scaled_state ? vram_op_constant(t, x, 0, MADE) : x, of[3], xBC[3], final = VRAM_NO_CELL, y;
     vram_cell projected = vram_part_linear(b, in, vram_or_else(n->state_in, "in_proj"), rows, h, vram_part_wide(b, VRAM_SYMBOL_WIDTH, rows), MADE);
-    bool wide_buffers = b->pass->scenario->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2 && b->pass->scenario->training.precision != VRAM_PRECISION_BF16 && !b->pass->lora; /* fully_shard casts parameters, mup_vector stays as the model was made */
-    if (b->style.scaled_state) projected = vram_op_constant(t, projected, wide_buffers ? 4 : b->pass->plain_width, MADE);
+    if (b->style.scaled_state) projected = vram_op_constant(t, projected, vram_part_is_cast(b) && !b->pass->lora ? 4 : b->pass->plain_width, MADE); /* by mup_vector, a buffer */
     vram_op_split(t, projected, 3, part, of); /* gate; x, B, C; dt */
     if (b->pass->tokens <= 1) y = mamba2_update(b, of[0]);
     else {
@@ -492,11 +491,10 @@ static vram_cell mamba1_heads(const block *b, vram_cell x, vram_cell step, vram_
     return vram_op_join_all(t, heads, y, t->cell[x].shape, MADE);
 }
 
-/* Norms of dt, B and C, with weights (Jamba) or without (Falcon Mamba) */
-static vram_cell small_norm(const block *b, vram_cell x, double width)
+/* Norms of dt, B and C, with weights (Jamba) or without */
+static vram_cell inner_norm(const block *b, vram_cell x, double width)
 {
-    bool normed = b->layer->state.inner_norms || strcmp(b->pass->model->model_type, "falcon_mamba") == 0;
-    return normed ? vram_part_norm(b, x, b->rows, width) : x;
+    return b->layer->state.inner_norms || b->style.bare_inner_norms ? vram_part_norm(b, x, b->rows, width) : x;
 }
 
 static vram_cell mamba1_update(const block *b, vram_cell x)
@@ -518,7 +516,7 @@ static vram_cell mamba1(const block *b, vram_cell x)
     } else {
         convolution = convolved(b, half[0], inner, true);
         vram_op_split(t, vram_part_linear(b, convolution, "x_proj", rank + 2 * numbers, inner, vram_part_wide(b, VRAM_SYMBOL_WIDTH, rank + 2 * numbers), MADE), 3, parts, of);
-        for (int i = 0; i < 3; i++) of[i] = small_norm(b, of[i], i ? numbers : rank);
+        for (int i = 0; i < 3; i++) of[i] = inner_norm(b, of[i], i ? numbers : rank);
         step = vram_op_copy(t, vram_op_linear(t, of[0], vram_part_vector(b, inner * rank), VRAM_NO_CELL, part, MADE), part, MADE);
         y = s->plain_projections ? mamba1_heads(b, convolution, step, of[1], of[2], half[1]) : mamba1_scan(b, convolution, step, of[1], of[2], inner);
     }

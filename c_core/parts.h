@@ -64,6 +64,8 @@ typedef struct {
     bool returns_weights : 1;  /* of attention, which the caller has until the next layer is over */
     bool named_scores : 1;     /* scaled by their product, which keeps a name (BLOOM) */
     bool shifted_scores : 1;   /* less the greatest, softmax in their own type (MiMo) */
+    bool flash_loss : 1;       /* flash attention's package has a loss, too, over the 16-bit logits themselves (MPT's LLM Foundry) */
+    bool bare_inner_norms : 1; /* of dt, B and C, without weights (Falcon Mamba) */
     bool wide_scores : 1;      /* of queries and keys in fp32 (GPT-Neo) */
 } style;
 
@@ -103,6 +105,14 @@ vram_cell vram_part_vector(const block *b, double length); /* a base model's wei
  * (PrepareModuleInput, RowwiseParallel), as torchtitan/models/llama3/infra/parallelize.py has them. */
 static inline vram_cell vram_part_gather(const block *b, vram_cell x) { return b->stream == b->hidden ? x : vram_op_resized(b->t, x, b->hidden, false, VRAM_WHAT_GATHERED_INPUT); }
 static inline vram_cell vram_part_scatter(const block *b, vram_cell x) { return b->stream == b->hidden ? x : vram_op_resized(b->t, x, b->stream, false, VRAM_WHAT_HIDDEN_STATES); }
+
+/* FSDP 2 casts a layer's parameters, and what it is given, to the 16 bit that it gathers in; buffers stay as the model was made.
+ * Source: torch/distributed/fsdp/_fully_shard/_fsdp_state.py (_cast_forward_inputs), _fsdp_param.py (init_dtype_attrs) */
+static inline bool vram_part_is_cast(const block *b)
+{
+    const vram_scenario *s = b->pass->scenario;
+    return s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP2 && (s->training.precision == VRAM_PRECISION_MIXED || s->training.precision == VRAM_PRECISION_AMP);
+}
 
 /* ---- style.c ---- */
 
