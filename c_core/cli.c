@@ -17,7 +17,8 @@ static const char *const usage =
     "vram: how much GPU memory a large language model needs, and why\n"
     "\n"
     "  vram estimate [FILE|-|PRESET] [--json] [--only PART] one scenario: a table, the report, or a part of it\n"
-    "  vram solve [FILE|-|PRESET] [--json] [--for FIELD,..] longest context, most sequences, heaviest weights that fit\n"
+    "  vram solve [FILE|-|PRESET] [--json] [--for FIELD,..] longest context, most sequences, heaviest weights that fit;\n"
+    "                                                       --for gpus: how many GPUs it takes, and divided how\n"
     "  vram timeline [FILE|-|PRESET]                        a training step, instant by instant, as JSON\n"
     "  vram claim [FILE|-|PRESET] [--json]                  possible, only if (the cheapest changes that make it fit), or no\n"
     "  vram batch                                           one scenario a line in, one report a line out\n"
@@ -114,7 +115,7 @@ static void print_fits(const vram_report *r)
     for (int i = 0; i < r->fits; i++) {
         const vram_fit *f = &r->fit[i];
         printf("%-24s %9.2f GB %9.2f GB  %-7s  ", f->gpu, f->needed_bytes / 1e9, (f->needed_bytes + f->headroom_bytes) / 1e9, vram_name(VRAM_LIST_VERDICT, (int)f->verdict));
-        if (f->gpus_needed > 0) printf("%lld\n", (long long)f->gpus_needed);
+        if (f->gpus_needed > 0) printf(f->verdict == VRAM_VERDICT_NO ? "at least %lld\n" : "%lld\n", (long long)f->gpus_needed);
         else puts("no number");
     }
 }
@@ -197,16 +198,34 @@ static char *scenario_text(const vram_json *json, const command_line *line, size
     return text;
 }
 
+static void print_division(const vram_json_answer *a, const vram_json_division *d)
+{
+    printf("data %.0f, tensor %.0f, pipeline %.0f", d->data, d->tensor, d->pipeline);
+    if (a->trains) printf(", zero %d, %s", d->zero, vram_name(VRAM_LIST_PARALLEL_ENGINE, d->engine));
+    printf(": ");
+}
+
+static void print_other(const vram_json_answer *a, const char *before, const vram_json_division *d)
+{
+    if (d->gpus <= 0) return;
+    printf("%-28s %-16.0f", before, d->gpus);
+    print_division(a, d);
+    printf("needs %.2f GB each, %s\n", d->needed_bytes / 1e9, d->verdict == VRAM_VERDICT_NO ? "does not fit" : "fits");
+}
+
 static void print_answer(const vram_json_answer *a)
 {
     printf("%-28s ", a->path);
     if (!a->found) printf("nothing fits\n");
+    if (a->divides && !a->found) print_other(a, "  nearest", &a->nearest);
     if (!a->found) return;
     if (a->word) printf("%-16s", a->word);
     else printf("%-16.0f", a->value);
+    if (a->divides) print_division(a, &a->division);
     printf("needs %.2f GB, %.2f GB left", a->needed_bytes / 1e9, a->headroom_bytes / 1e9);
     if (a->limit > 0 && a->value > a->limit) printf("; the model was trained for %.0f", a->limit);
     putchar('\n');
+    if (a->divides) print_other(a, "  over those that are there", &a->over);
 }
 
 static void print_set(const vram_json_change_set *set, const char *before)

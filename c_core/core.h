@@ -304,5 +304,6 @@ double vram_gpus_of_degrees(const vram_scenario *scenario);                     
 void vram_gpu_overheads(const vram_scenario *scenario, vram_report *report);        /* context and fragmentation entries, when overheads are on */
 double vram_gpu_fullness(const vram_scenario *scenario, const vram_report *report);    /* to compare stages of a pipeline by */
 void vram_gpu_fits(const vram_scenario *scenario, const vram_gpu *gpus, int count, vram_report *report);
+bool vram_divides_work(const vram_scenario *scenario);                              /* not only what is at rest: by tensor or pipeline parallelism */
 
 #endif

@@ -30,12 +30,26 @@ char *vram_json_options(vram_json *json, const char *request, size_t bytes);
  * "bytes": N, "needed_bytes": N, "headroom_bytes": N, "verdict": "tight"}, ..]}. `for`: whole-number fields, or "weights"; without it the task's own
  * questions. value: the largest that fits on the scenario's GPUs (of "weights" the heaviest type that its engine loads), null when none does; limit:
  * the positions that the model was trained for or the layers that it has, null where none apply; the bytes are those of the answer. A field that the
- * scenario does not read is refused ("not_read"). */
+ * scenario does not read is refused ("not_read").
+ * "gpus" asks otherwise: value is the least number of the scenario's cards over which a natural division of it fits (divide.c), "parallel" that division
+ * ({"data": 16, "tensor": 1, "pipeline": 1, "zero": 3, "engine": "fsdp2"}; the last two of trainings): set without "gpus" it fits on so many. With null,
+ * "nearest" is the division that needs the least: {"gpus": 1024, "needed_bytes": N, "verdict": "no", "parallel": {..}}. "over", or null: the division over
+ * the GPUs that were said, where they are not used by one or it does not fit. */
 char *vram_json_solve(vram_json *json, const char *request, size_t bytes);
 char *vram_json_solve_for(vram_json *json, const char *scenario, size_t bytes, const char *paths); /* paths: "a,b", or NULL */
 /* The answers once more, for front doors that print them in their own way; their number, -1 after a refusal. */
 enum { VRAM_JSON_ANSWERS = 16 };
-typedef struct { char path[64]; bool found; double value; const char *word; /* in place of a number */ double limit, bytes, needed_bytes, headroom_bytes; int verdict; } vram_json_answer;
+typedef struct { double gpus; /* 0: none */ double data, tensor, pipeline; int zero, engine, verdict; double needed_bytes; } vram_json_division;
+typedef struct {
+    char path[64];
+    bool found;
+    double value;
+    const char *word; /* in place of a number */
+    double limit, bytes, needed_bytes, headroom_bytes;
+    int verdict;
+    bool divides, trains; /* asked for "gpus": */
+    vram_json_division division, nearest, over;
+} vram_json_answer;
 int vram_json_answers(const vram_json *json, const vram_json_answer **rows);
 /* A training step through time: {"timeline": {"components": ["weights", ..], "points": [{"phase": "forward", "place": 3, "bytes": [..]}, ..]}}: bytes by
  * component, in order of time, at each layer's fullest instant and after it; place: the layer's number, -1 embedding or the whole, -2 head and loss.

@@ -70,6 +70,9 @@ void vram_json_put_back(vram_json *json, const vram_json_swap *swap);
  * changed meanwhile; s is room. */
 int vram_json_solve_tree(vram_json *json, cJSON *scenario, const cJSON *paths, vram_scenario *s, vram_json_answer rows[], vram_error *error);
 
+/* divide.c: to the question for "gpus"; `now` is the verdict on the scenario as it was said, whose struct is s */
+void vram_json_divide(vram_json *json, cJSON *scenario, const vram_scenario *s, vram_verdict now, vram_json_answer *row);
+
 /* claim.c: the answer to a claim; false with an error. `scenario` is changed meanwhile; s is room. */
 bool vram_json_claim_tree(vram_json *json, cJSON *scenario, vram_scenario *s, vram_json_claim_answer *answer, vram_error *error);
 cJSON *vram_json_claim_write(const vram_json_claim_answer *answer);

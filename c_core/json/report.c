@@ -245,6 +245,28 @@ cJSON *vram_json_timeline_write(const vram_timeline *t)
     return tree;
 }
 
+static void add_division(cJSON *row, const vram_json_answer *a, const vram_json_division *d)
+{
+    cJSON *parallel = add(row, "parallel", cJSON_CreateObject());
+    add_whole(parallel, "data", d->data);
+    add_whole(parallel, "tensor", d->tensor);
+    add_whole(parallel, "pipeline", d->pipeline);
+    if (!a->trains) return;
+    add_whole(parallel, "zero", d->zero);
+    add_name(parallel, "engine", VRAM_LIST_PARALLEL_ENGINE, d->engine);
+}
+
+/* One that is not the answer itself, or null */
+static void add_other(cJSON *row, const char *key, const vram_json_answer *a, const vram_json_division *d)
+{
+    cJSON *other = add(row, key, d->gpus > 0 ? cJSON_CreateObject() : cJSON_CreateNull());
+    if (d->gpus <= 0) return;
+    add_whole(other, "gpus", d->gpus);
+    add_whole(other, "needed_bytes", d->needed_bytes);
+    add_name(other, "verdict", VRAM_LIST_VERDICT, d->verdict);
+    add_division(other, a, d);
+}
+
 /* {"solve": [..]} */
 cJSON *vram_json_solution_write(int n, const vram_json_answer rows[])
 {
@@ -261,6 +283,9 @@ cJSON *vram_json_solution_write(int n, const vram_json_answer rows[])
             add_whole(row, "headroom_bytes", a->headroom_bytes);
             add_name(row, "verdict", VRAM_LIST_VERDICT, a->verdict);
         }
+        if (a->divides && a->found) add_division(row, a, &a->division);
+        if (a->divides && !a->found) add_other(row, "nearest", a, &a->nearest);
+        if (a->divides) add_other(row, "over", a, &a->over);
         cJSON_AddItemToArray(array, row);
     }
     return tree;

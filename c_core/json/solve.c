@@ -1,4 +1,5 @@
-/* solve.c -- the inverse questions: the longest context, the most sequences, the heaviest stored weights that still fit on the scenario's own GPUs.
+/* solve.c -- the inverse questions: the longest context, the most sequences, the heaviest stored weights that still fit on the scenario's own GPUs; and of
+ * these themselves the fewest (divide.c).
  *
  * A whole number is searched from its present value: doubled until it does not fit (or halved until it does), then halved between the two. More
  * tokens, sequences or rows never need less memory by more than an allocator's rounding, so the answer is right to within one such step. */
@@ -118,20 +119,30 @@ static void copy_name(char *to, size_t room, const char *from)
     to[n] = '\0';
 }
 
+static void answer_gpus(const question *q, const vram_scenario *s, vram_json_answer *row)
+{
+    vram_error error;
+    const vram_report *r = vram_json_run(q->json, q->tree, true, &error);
+    row->divides = true;
+    row->trains = s->task != VRAM_TASK_INFERENCE;
+    vram_json_divide(q->json, q->tree, s, r ? r->fit[0].verdict : VRAM_VERDICT_NO, row);
+}
+
 /* False with an error when the path asks for nothing that can be searched, or for what changes nothing here. */
 static bool answer(const question *q, const vram_scenario *s, vram_json_answer *row, vram_error *error)
 {
     vram_json_range range;
-    bool weights = strcmp(q->path, "weights") == 0;
+    bool weights = strcmp(q->path, "weights") == 0, gpus = strcmp(q->path, "gpus") == 0;
     memset(row, 0, sizeof *row);
     copy_name(row->path, sizeof row->path, q->path);
-    if (!weights && !vram_json_range_of(s, q->path, &range)) {
+    if (!weights && !gpus && !vram_json_range_of(s, q->path, &range)) {
         vram_fail(error, VRAM_ERROR_UNKNOWN_VALUE, "for", VRAM_NO_NUMBER, 1, 0);
         copy_name(error->text, sizeof error->text, q->path);
         return false;
     }
     if (!vram_json_is_read(s, q->path)) return vram_fail(error, VRAM_ERROR_NOT_READ, row->path, VRAM_NO_NUMBER, 1, 0); /* every value of it would do */
-    if (weights) answer_weights(q, s->task == VRAM_TASK_INFERENCE ? s->engine : VRAM_ENGINE_TRANSFORMERS, row);
+    if (gpus) answer_gpus(q, s, row);
+    else if (weights) answer_weights(q, s->task == VRAM_TASK_INFERENCE ? s->engine : VRAM_ENGINE_TRANSFORMERS, row);
     else answer_number(q, &range, row);
     return true;
 }

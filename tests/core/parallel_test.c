@@ -203,7 +203,8 @@ TEST(parallel_ppo_bucket, "PPO's two models share one bucket, and no gradient of
     }
 }
 
-/* Each of eight copies needs what one needs: no number of cards is named where more would be more copies; where the model is divided there is one. */
+/* Each of eight copies needs what one needs: no number of cards is named where more would be more copies, or where one sequence's activations are more than
+ * a card has; where the model is divided there is one. */
 TEST(parallel_copies, "copies: more GPUs are no advice where each holds all of it")
 {
     const struct { const char *scenario; bool number; } rows[] = {
@@ -212,7 +213,8 @@ TEST(parallel_copies, "copies: more GPUs are no advice where each holds all of i
         {"{\"task\":\"training\",\"model\":\"llama-3.1-70b\",\"parallel\":{\"data\":2,\"tensor\":4}}", false},
         {"{\"task\":\"training\",\"model\":\"qwen3-8b\"}", true},
         {"{\"task\":\"training\",\"model\":\"llama-3.1-70b\",\"parallel\":{\"tensor\":4}}", true},
-        {"{\"task\":\"training\",\"model\":\"llama-3.1-70b\",\"parallel\":{\"data\":8,\"zero\":3}}", true},
+        {"{\"task\":\"training\",\"model\":\"llama-3.1-70b\",\"parallel\":{\"data\":8,\"zero\":3}}", false},
+        {"{\"task\":\"training\",\"model\":\"llama-3.1-70b\",\"training\":{\"checkpointing\":\"full\"},\"parallel\":{\"data\":8,\"zero\":3}}", true},
         {"{\"model\":\"llama-3.1-70b\",\"gpus\":8}", false},
         {"{\"model\":\"llama-3.1-8b\",\"parallel\":{\"data\":2},\"batch\":64,\"context\":131072}", true}, /* replicas share the sequences */
     };
