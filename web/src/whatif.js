@@ -47,7 +47,8 @@ export function makeWhatIf(root, { core, prices, onPick }) {
   }
 
   function sharded(scenario, now) {
-    if (now.parallel.zero === 3) return [];
+    const layerwise = now.task !== 'rl' || now.parallel.engine.startsWith('fsdp'); // only FSDP samples without gathering the whole actor
+    if (now.parallel.zero === 3 && layerwise) return [];
     const n = Math.max(SHARDED, now.parallel.data);
     const patch = { 'parallel.data': n, 'parallel.zero': 3, 'parallel.engine': 'fsdp2', gpus: undefined }; // as many as that makes
     const answer = core.estimate(withPatch(scenario, patch));
