@@ -1,5 +1,5 @@
 // The inverse questions: how far a setting can go on the GPUs that are chosen. Each answer is a button that sets it.
-import { el, keyed, setAttr, setText, show } from './dom.js';
+import { el, keyed, setAttr, setProse, setText, show } from './dom.js';
 import { has, sentences, ui, word } from './i18n.js';
 import { getPath } from './paths.js';
 import { bytes, bytesFull, count } from './units.js';
@@ -29,7 +29,7 @@ export function makeLimits(root, { solve, onPick }) {
     const label = has('limit', row.path) ? word('limit', row.path) : row.path;
     setText(name, row.path === 'context' && scenario.batch > 1 ? ui('limit_at_once', { name: label, n: count(scenario.batch) }) : label);
     setText(value, text);
-    setText(left, row.value === null ? '' : sentences(now === row.value ? ui('limit_is_now') : now !== undefined && ui('limit_now', { n: shown(row.path, now) }), ui(now === row.value ? 'limit_free' : 'limit_left', { n: bytes(row.headroom_bytes, unit) }), row.limit !== null && row.value > row.limit && ui('limit_trained', { n: count(row.limit) })));
+    setProse(left, row.value === null ? '' : sentences(now === row.value ? ui('limit_is_now') : now !== undefined && ui('limit_now', { n: shown(row.path, now) }), ui(now === row.value ? 'limit_free' : 'limit_left', { n: bytes(row.headroom_bytes, unit) }), row.limit !== null && row.value > row.limit && ui('limit_trained', { n: count(row.limit) })));
     setAttr(node.firstChild, 'disabled', row.value === null);
     setAttr(node.firstChild, 'aria-disabled', row.value !== null && now === row.value ? 'true' : null); // stays in the order of tabs: it may just have been pressed
     setAttr(node.firstChild, 'title', row.value === null ? null : bytesFull(row.needed_bytes));

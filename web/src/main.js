@@ -327,7 +327,7 @@ export async function start({ wasm, presets, accuracy }) {
     show($('stale'), slot.error !== null);
     setText($('stale'), slot.error ? ui('stale', { why: errorText(slot.error) }) : '');
     all = {
-      report, second: slots[1]?.report ?? null, presets, lists, unit: u, phase, usable: report.fits[0].usable_bytes,
+      report, alone: shown.embed === '1', second: slots[1]?.report ?? null, presets, lists, unit: u, phase, usable: report.fits[0].usable_bytes,
       roles: report.entries.some((e) => e.role !== 'model' && e.component !== CONTEXT),
       quoted: presets.scenarios.find((s) => s.id === slot.preset)?.quoted,
     };

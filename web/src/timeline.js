@@ -27,7 +27,7 @@ export function makeTimeline(root, handlers) {
     button.addEventListener('click', () => handlers.onPick(li.first));
     return li;
   }
-  function fill({ report, lists, phase, unit }) {
+  function fill({ report, lists, phase, unit, alone }) {
     const there = groups(alive(report, phase ?? report.peak.phase), lists);
     return (li, g) => {
       const [swatch, name, amount] = li.firstChild.children;
@@ -39,7 +39,8 @@ export function makeTimeline(root, handlers) {
       setText(amount, sum ? bytes(sum, unit) : '–');
       setAttr(amount, 'title', sum ? bytesFull(sum) : null);
       amount.dataset.bytes = sum;
-      setAttr(li.firstChild, 'disabled', !mine.length);
+      li.classList.toggle('absent', !mine.length);
+      setAttr(li.firstChild, 'disabled', alone || !mine.length); // alone: there is no ledger
     };
   }
   let now = null;

@@ -1,7 +1,7 @@
 // What if: each lever of a training pulled alone. What it takes off the peak, as the sentence and the choices of the form count it; what it takes off
 // what must find room, where PyTorch's cache, which need not, makes that another number; what it costs in compute, where the peak then lies;
 // a click pulls it. The bytes are the core's; the costs are words.
-import { el, keyed, setAttr, setText, show } from './dom.js';
+import { el, keyed, setAttr, setProse, setText, show } from './dom.js';
 import { sentences, ui, word } from './i18n.js';
 import { getPath, withPatch } from './paths.js';
 import { fieldLabel, valueWord } from './texts.js';
@@ -82,7 +82,7 @@ export function makeWhatIf(root, { core, prices, onPick }) {
         amount.dataset.verdict = r.verdict;
         setText(name, r.name());
         const fits = r.verdict !== 'no' && report.fits[0].verdict === 'no';
-        setText(cost, sentences(fits && ui('whatif_fits'), r.cost(), r.phase !== phase && ui('whatif_moves', { phase: word('phase', r.phase) }), apart(r) && ui('whatif_must', { n: difference(r.must - must, unit) })));
+        setProse(cost, sentences(fits && ui('whatif_fits'), r.cost(), r.phase !== phase && ui('whatif_moves', { phase: word('phase', r.phase) }), apart(r) && ui('whatif_must', { n: difference(r.must - must, unit) })));
       });
       const same = rows.filter(small);
       show(rest, same.length > 0);
