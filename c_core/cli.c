@@ -29,10 +29,20 @@ static const char *const usage =
     "A scenario is JSON: {\"task\": \"training\", \"model\": {\"params\": 7e9, \"num_hidden_layers\": 32, \"hidden_size\": 4096}}.\n"
     "Exit status: 0 done, 2 refused input, 1 a bug.\n";
 
-static int complain(const char *what, const char *which)
+/* Refusals of all kinds are one kind of text: on standard error, with --json on standard output. */
+static int print_refusal(const char *text, bool as_json)
 {
-    fprintf(stderr, "vram: %s%s%s\n", what, which[0] ? ": " : "", which);
+    fprintf(as_json ? stdout : stderr, "%s\n", text);
     return REFUSED;
+}
+
+/* `which` word of the command line was not understood, as what */
+static int complain(vram_error_code code, const char *what, const char *which, bool as_json)
+{
+    char *text = vram_json_refusal((int)code, what, which);
+    int status = text ? print_refusal(text, as_json) : BUG;
+    vram_json_free(text);
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ input -- */
@@ -47,7 +57,9 @@ static char *read_stream(FILE *in, size_t *bytes)
         text = larger;
     }
     *bytes = n;
-    return text;
+    if (!ferror(in)) return text;
+    free(text); /* a directory opens as well as a file does */
+    return NULL;
 }
 
 /* A file's text, standard input's ("-"), or a scenario preset's. */
@@ -176,14 +188,23 @@ static void print_table(const vram_report *r)
 
 typedef struct { const char *name, *only; bool as_json; } command_line;
 
-/* [NAME] [--json] [OPTION WORD] in any order; complains otherwise. */
+/* "--json" may stand anywhere. Takes it out of the words; their number without it */
+static int without_json(int n, char **words)
+{
+    int kept = 0;
+    for (int i = 0; i < n; i++)
+        if (strcmp(words[i], "--json") != 0) words[kept++] = words[i];
+    return kept;
+}
+
+/* [NAME] [OPTION WORD] in any order; complains otherwise. */
 static bool read_words(int n, char **words, const char *option, command_line *line)
 {
     for (int i = 0; i < n; i++) {
-        if (strcmp(words[i], "--json") == 0) line->as_json = true;
-        else if (strcmp(words[i], option) == 0 && i + 1 < n) line->only = words[++i];
+        if (strcmp(words[i], option) == 0 && i + 1 == n) return complain(VRAM_ERROR_MISSING, option + 2, "", line->as_json), false;
+        if (strcmp(words[i], option) == 0) line->only = words[++i];
         else if (!line->name && (words[i][0] != '-' || !words[i][1])) line->name = words[i];
-        else return complain("not understood", words[i]), false;
+        else return complain(VRAM_ERROR_UNKNOWN_KEY, "argument", words[i], line->as_json), false;
     }
     return true;
 }
@@ -194,7 +215,7 @@ static char *scenario_text(const vram_json *json, const command_line *line, size
     static const char nothing[] = "{}";
     char *text = line->name ? read_input(json, line->name, bytes) : malloc(sizeof nothing);
     if (!line->name && text) memcpy(text, nothing, *bytes = sizeof nothing - 1);
-    if (!text) complain("cannot read, and no preset of that name", line->name ? line->name : "");
+    if (!text) complain(VRAM_ERROR_UNKNOWN_VALUE, "scenario", line->name ? line->name : "", line->as_json);
     return text;
 }
 
@@ -253,7 +274,7 @@ static void print_claim(const vram_json_claim_answer *a)
 typedef struct {
     const char *name, *option;
     char *(*ask)(vram_json *json, const char *scenario, size_t bytes, const char *word);
-    bool (*show)(const vram_json *json); /* false: the scenario was refused */
+    void (*show)(const vram_json *json);
 } scenario_command;
 
 static char *ask_estimate(vram_json *json, const char *text, size_t n, const char *word) { (void)word; return vram_json_estimate(json, text, n); }
@@ -261,25 +282,14 @@ static char *ask_solve(vram_json *json, const char *text, size_t n, const char *
 static char *ask_claim(vram_json *json, const char *text, size_t n, const char *word) { (void)word; return vram_json_claim_of(json, text, n); }
 static char *ask_timeline(vram_json *json, const char *text, size_t n, const char *word) { (void)word; return vram_json_timeline(json, text, n); }
 
-static bool show_estimate(const vram_json *json)
-{
-    if (vram_json_last(json)) print_table(vram_json_last(json));
-    return vram_json_last(json) != NULL;
-}
+static void show_estimate(const vram_json *json) { print_table(vram_json_last(json)); }
+static void show_claim(const vram_json *json) { print_claim(vram_json_claimed(json)); }
 
-static bool show_solve(const vram_json *json)
+static void show_solve(const vram_json *json)
 {
     const vram_json_answer *rows;
     int found = vram_json_answers(json, &rows);
     for (int i = 0; i < found; i++) print_answer(&rows[i]);
-    return found >= 0;
-}
-
-static bool show_claim(const vram_json *json)
-{
-    const vram_json_claim_answer *claim = vram_json_claimed(json);
-    if (claim) print_claim(claim);
-    return claim != NULL;
 }
 
 static const scenario_command scenario_commands[] = {
@@ -287,27 +297,30 @@ static const scenario_command scenario_commands[] = {
     {"claim", "", ask_claim, show_claim}, {"timeline", "", ask_timeline, NULL},
 };
 
-static int print_part(const char *text, const char *key)
+static bool is_refusal(const char *text) { return strncmp(text, "{\"error\"", 8) == 0; }
+
+static int print_part(const char *text, const command_line *line)
 {
-    char *part = vram_json_part(text, key);
-    if (!part) return complain("no such part of a report", key);
-    puts(part);
+    char *part = vram_json_part(text, line->only);
+    int status = part ? DONE : BUG;
+    if (part && is_refusal(part)) status = print_refusal(part, line->as_json);
+    else if (part) puts(part);
     vram_json_free(part);
-    return DONE;
+    return status;
 }
 
 static int print_text(const vram_json *json, const scenario_command *c, const command_line *line, const char *text)
 {
-    bool refused = strncmp(text, "{\"error\"", 8) == 0;
-    if (c->ask == ask_estimate && line->only && !refused) return print_part(text, line->only);
+    if (is_refusal(text)) return print_refusal(text, line->as_json);
+    if (c->ask == ask_estimate && line->only) return print_part(text, line);
     if (line->as_json || !c->show) puts(text);
-    else if (refused || !c->show(json)) fprintf(stderr, "%s\n", text);
-    return refused ? REFUSED : DONE;
+    else c->show(json);
+    return DONE;
 }
 
-static int about_scenario(vram_json *json, const scenario_command *c, int n, char **words)
+static int about_scenario(vram_json *json, const scenario_command *c, int n, char **words, bool as_json)
 {
-    command_line line = {.only = NULL};
+    command_line line = {.as_json = as_json};
     size_t bytes = 0;
     if (!read_words(n, words, c->option, &line)) return REFUSED;
     char *scenario = scenario_text(json, &line, &bytes), *text = scenario ? c->ask(json, scenario, bytes, line.only) : NULL;
@@ -341,13 +354,13 @@ static int print_list(const vram_json *json, const char *list)
     return DONE;
 }
 
-static int presets(const vram_json *json, const char *which)
+static int presets(const vram_json *json, const char *which, bool as_json)
 {
     static const char *const lists[] = {"scenarios", "models", "gpus"};
     for (size_t i = 0; i < 3; i++)
         if (which && strcmp(which, lists[i]) == 0) return print_list(json, which);
     char *text = which ? vram_json_preset(json, which) : NULL;
-    if (which && !text) return complain("no such list or scenario preset", which);
+    if (which && !text) return complain(VRAM_ERROR_UNKNOWN_VALUE, "presets", which, as_json);
     if (which) puts(text);
     vram_json_free(text);
     for (size_t i = 0; !which && i < 3; i++) {
@@ -366,27 +379,28 @@ static int tables(vram_json *json)
     return DONE;
 }
 
-static int command(vram_json *json, int n, char **words)
+static int command(vram_json *json, int n, char **words, bool as_json)
 {
     for (size_t i = 0; i < sizeof scenario_commands / sizeof scenario_commands[0]; i++)
-        if (strcmp(words[0], scenario_commands[i].name) == 0) return about_scenario(json, &scenario_commands[i], n - 1, words + 1);
-    if (strcmp(words[0], "batch") == 0 && n == 1) return batch(json);
-    if (strcmp(words[0], "presets") == 0 && n <= 2) return presets(json, n == 2 ? words[1] : NULL);
-    if (strcmp(words[0], "tables") == 0 && n == 1) return tables(json);
+        if (strcmp(words[0], scenario_commands[i].name) == 0) return about_scenario(json, &scenario_commands[i], n - 1, words + 1, as_json);
     if (strcmp(words[0], "--help") == 0 || strcmp(words[0], "help") == 0) return fputs(usage, stdout) < 0 ? BUG : DONE;
-    fputs(usage, stderr);
-    return REFUSED;
+    bool lists = strcmp(words[0], "presets") == 0, batches = strcmp(words[0], "batch") == 0, known = lists || batches || strcmp(words[0], "tables") == 0;
+    if (!known && !as_json) fputs(usage, stderr);
+    if (!known) return complain(VRAM_ERROR_UNKNOWN_VALUE, "command", words[0], as_json);
+    if (n > 1 + lists) return complain(VRAM_ERROR_UNKNOWN_KEY, "argument", words[1 + lists], as_json);
+    return lists ? presets(json, n == 2 ? words[1] : NULL, as_json) : batches ? batch(json) : tables(json);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc < 2) {
+    int n = argc > 1 ? without_json(argc - 1, argv + 1) : 0;
+    if (n == 0) {
         fputs(usage, stderr);
         return REFUSED;
     }
     vram_json *json = vram_json_open(vram_presets, vram_presets_bytes);
     if (!json) return BUG;
-    int status = command(json, argc - 1, argv + 1);
+    int status = command(json, n, argv + 1, n < argc - 1);
     vram_json_close(json);
     return status;
 }

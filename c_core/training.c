@@ -699,7 +699,7 @@ static void add_waiting(const vram_report *report, vram_timeline *t)
     t->point[at] = waiting;
 }
 
-/* Of a step with several models the fullest instant of each phase */
+/* Of a step with several models, and of an engine that serves, the fullest instant of each phase */
 static void phases_of(const vram_report *report, vram_timeline *t)
 {
     for (int p = 0; p < VRAM_PHASE_COUNT; p++)
@@ -709,8 +709,10 @@ static void phases_of(const vram_report *report, vram_timeline *t)
 void vram_timeline_of(const vram_scenario *s, const vram_report *report, vram_timeline *t)
 {
     t->points = 0;
-    if (s->task == VRAM_TASK_RL) phases_of(report, t);
-    if (s->task != VRAM_TASK_TRAINING) return;
+    if (s->task != VRAM_TASK_TRAINING) {
+        phases_of(report, t);
+        return;
+    }
     trainer r = trainer_of(s, &s->model, VRAM_ROLE_MODEL, NULL);
     vram_sharding sharding;
     vram_replay replay = replay_of(&r, &sharding);

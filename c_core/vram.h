@@ -535,7 +535,7 @@ bool vram_estimate(vram_scenario *scenario, const vram_gpu *gpus, int gpu_count,
  * beside them is not entered. */
 bool vram_judge(vram_scenario *scenario, vram_report *report, vram_error *error);
 
-/* The step through time, of a scenario whose report is the last that was made; no points when it is no training. */
+/* The step through time, of a scenario whose report is the last that was made; of serving and of RL a point for each phase. */
 void vram_timeline_of(const vram_scenario *scenario, const vram_report *report, vram_timeline *timeline);
 
 #endif

@@ -309,12 +309,27 @@ void vram_json_free(char *text) { cJSON_free(text); }
 
 const struct vram_report *vram_json_last(const vram_json *json) { return json->estimated ? &json->report : NULL; }
 
+static cJSON *refusal(int code, const char *path, const char *value)
+{
+    vram_error error;
+    cJSON *said = cJSON_CreateString(value);
+    vram_json_refuse(said, (vram_error_code)code, path, &error);
+    cJSON_Delete(said);
+    return vram_json_error_write(&error);
+}
+
+char *vram_json_refusal(int code, const char *path, const char *value) { return print(refusal(code, path, value)); }
+
 char *vram_json_part(const char *report, const char *key)
 {
-    cJSON *tree = cJSON_Parse(report);
-    cJSON *part = cJSON_DetachItemFromObjectCaseSensitive(tree, key);
+    cJSON *tree = cJSON_Parse(report), *part = cJSON_DetachItemFromObjectCaseSensitive(tree, key);
+    if (!part) {
+        part = refusal(VRAM_ERROR_UNKNOWN_VALUE, "only", key);
+        cJSON *parts = cJSON_AddArrayToObject(part->child, "values");
+        for (const cJSON *c = tree ? tree->child : NULL; c; c = c->next) cJSON_AddItemToArray(parts, cJSON_CreateString(c->string));
+    }
     cJSON_Delete(tree);
-    return part ? print(part) : NULL;
+    return print(part);
 }
 
 char *vram_json_preset(const vram_json *json, const char *id)

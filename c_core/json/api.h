@@ -2,7 +2,7 @@
  *
  * The texts are those of the scenario and report language; every function returns a text that the caller frees with
  * vram_json_free(), and that is {"error": {..}} when the input is refused. Only running out of memory returns NULL.
- * An error names a field that was said and its range: of what is too large together, the field that is furthest above its least, and as its
+ * An error names a field that was said and its range, or the values that a list of words has: of what is too large together, the field that is furthest above its least, and as its
  * "max" the most with which the others can be computed (blame.c). A report's notes say what was said and nothing reads, "unread_here" (unread.c). */
 #ifndef VRAM_JSON_API_H
 #define VRAM_JSON_API_H
@@ -52,8 +52,8 @@ typedef struct {
 } vram_json_answer;
 int vram_json_answers(const vram_json *json, const vram_json_answer **rows);
 /* A training step through time: {"timeline": {"components": ["weights", ..], "points": [{"phase": "forward", "place": 3, "bytes": [..]}, ..]}}: bytes by
- * component, in order of time, at each layer's fullest instant and after it; place: the layer's number, -1 embedding or the whole, -2 head and loss.
- * The largest sum of a phase is that phase of the report. No points when the scenario is no training. */
+ * component, in order of time, at each layer's fullest instant and after it; of serving and of RL one point a phase. place: the layer's number, -1 embedding or the whole, -2 head and loss.
+ * The largest sum of a phase is that phase of the report. */
 char *vram_json_timeline(vram_json *json, const char *scenario, size_t bytes);
 /* Is what somebody says true? {"scenario": {..}} -> {"claim": {"verdict": "possible" | "only_if" | "no", "bytes": N, "needed_bytes": N, "usable_bytes": N,
  * "peak_phase": "step", "changes": [{"path": "training.checkpointing", "from": "none", "value": "full", "saves_bytes": N}, ..], "alternatives": [..]}}.
@@ -81,8 +81,10 @@ const struct vram_report *vram_json_last(const vram_json *json);
 enum { VRAM_JSON_LOG_ROOM = 256 };
 struct vram_log;
 int vram_json_log_text(const struct vram_log *line, char *out, size_t room);
-/* One part of a report's text ("peak", "components", ..), as text; NULL: no such part. */
+/* One part of a report's text ("peak", "components", ..), as text; an error that names the parts there are otherwise. */
 char *vram_json_part(const char *report, const char *key);
+/* The text of a front door's own refusal; code: one of vram_error_code */
+char *vram_json_refusal(int code, const char *path, const char *value);
 /* Presets: the scenario of a scenario preset as text (NULL: unknown); and a walk over ids and names of a list ("models", "gpus",
  * "scenarios"): the i-th, 0 .. until it returns false. The texts belong to json. */
 char *vram_json_preset(const vram_json *json, const char *id);

@@ -32,6 +32,7 @@ typedef struct { const cJSON *model, *critic, *reference, *reward; } vram_json_c
 bool vram_json_scenario_read(const vram_json *json, const cJSON *tree, vram_scenario *scenario, vram_json_configs *held, vram_error *error);
 cJSON *vram_json_scenario_write(const vram_scenario *scenario, const cJSON *source);
 cJSON *vram_json_split(const char *text, size_t n, char by); /* "a,b" to an array of texts */
+cJSON *vram_json_values(const char *path); /* the words that a field may be; NULL when they are not all listed */
 cJSON *vram_json_fields(void); /* the table of fields, for vram_json_tables() */
 
 /* The range of a whole-number field, what it is in a scenario, and a bound that the model sets (0: none). False: no such field. */

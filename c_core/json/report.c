@@ -301,6 +301,8 @@ cJSON *vram_json_error_write(const vram_error *e)
     add(error, "value", e->text[0] ? cJSON_CreateString(e->text) : isinf(e->value) ? cJSON_CreateString(e->value > 0 ? "Infinity" : "-Infinity") : vram_json_whole(e->value));
     add(error, "min", range ? vram_json_whole(e->min) : cJSON_CreateNull());
     add(error, "max", range ? vram_json_whole(e->max) : cJSON_CreateNull());
+    cJSON *values = e->code == VRAM_ERROR_UNKNOWN_VALUE ? vram_json_values(e->path) : NULL;
+    if (values) add(error, "values", values);
     return tree;
 }
 

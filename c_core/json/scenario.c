@@ -476,6 +476,12 @@ static cJSON *values_of(const field *f)
     return array;
 }
 
+cJSON *vram_json_values(const char *path)
+{
+    const field *f = find_field(path);
+    return f && (f->type == ENUM || f->type == FORMAT) ? values_of(f) : NULL;
+}
+
 static cJSON *default_of(const field *f)
 {
     if (f->type == MODEL) return cJSON_CreateString(DEFAULT_MODEL);

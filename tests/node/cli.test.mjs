@@ -130,7 +130,10 @@ await test('vram timeline: the highest instant of a phase is that phase of the r
       for (const [i, c] of components.entries()) assert.equal(top.bytes[i], report.entries.filter(e => e.component === c && e.phases.includes(id)).reduce((n, e) => n + e.bytes, 0), `${id} ${c}`)
     }
   }
-  assert.deepEqual(JSON.parse(vram(['timeline'], '').out).timeline.points, [])
+  for (const scenario of [{}, { engine: 'vllm', gpu: 'h100-sxm' }, { engine: 'llama.cpp', weights: 'gguf:Q4_K_M' }, { task: 'rl', model: 'qwen2.5-1.5b' }]) {
+    const points = JSON.parse(vram(['timeline', '-'], JSON.stringify(scenario)).out).timeline.points.map(p => ({ id: p.phase, bytes: p.bytes.reduce((a, b) => a + b, 0) }))
+    assert.deepEqual(points, JSON.parse(estimate(JSON.stringify(scenario)).out).phases)
+  }
   assert.equal(vram(['timeline', '-'], '{"context":-1}').status, 2)
 })
 
@@ -147,13 +150,23 @@ await test('vram batch: a report a line, a refusal in its place', () => {
   assert.ok(!lines[0].error && lines[1].error && !lines.at(-1).error)
 })
 
-await test('vram with wrong arguments: says how it is used, exit status 2', () => {
-  for (const args of [[], ['nonsense'], ['estimate', '--nonsense'], ['estimate', '/no/such/file'], ['estimate', '/']]) {
-    const run = vram(args)
-    assert.equal(run.status, 2, args.join(' '))
-    assert.ok(run.err.length > 0, args.join(' '))
-    assert.equal(run.out, '', args.join(' '))
+await test('vram with wrong arguments: one kind of refusal, which names the argument, exit status 2', () => {
+  const wrong = [[['presets', 'nonsense'], 'unknown_value', 'presets', 'nonsense'], [['presets', 'models', 'more'], 'unknown_key', 'argument', 'more'], [['nonsense'], 'unknown_value', 'command', 'nonsense'], [['batch', 'x'], 'unknown_key', 'argument', 'x'], [['tables', 'x'], 'unknown_key', 'argument', 'x'],
+    [['estimate', '-', '--only'], 'missing', 'only', null], [['solve', '-', '--for'], 'missing', 'for', null], [['estimate', '--only', 'x'], 'unknown_value', 'only', 'x']]
+  for (const command of ['estimate', 'solve', 'timeline', 'claim']) {
+    wrong.push([[command, '--nonsense'], 'unknown_key', 'argument', '--nonsense'], [[command, '-', 'twice'], 'unknown_key', 'argument', 'twice'], [[command, '-'], 'syntax', '', null])
+    for (const name of ['nonsense', '/no/such/file', '/']) wrong.push([[command, name], 'unknown_value', 'scenario', name])
   }
+  for (const [args, code, path, value] of wrong) {
+    const [words, json] = [vram(args), vram([...args.slice(0, 1), '--json', ...args.slice(1)])]
+    assert.deepEqual([words.status, words.out, json.status, json.err], [2, '', 2, ''], args.join(' '))
+    const error = JSON.parse(json.out).error
+    assert.deepEqual([error.code, error.path, error.value], [code, path, value], args.join(' '))
+    assert.ok(words.err.includes(JSON.stringify(error)), args.join(' '))
+  }
+  assert.match(vram([]).err, /vram estimate/)
+  assert.deepEqual(JSON.parse(estimate('{"engine":"triton"}').out).error.values, ['bare', 'transformers', 'vllm', 'sglang', 'llama.cpp'])
+  assert.deepEqual(JSON.parse(vram(['estimate', '--only', 'x', '--json']).out).error.values, Object.keys(JSON.parse(estimate('{}').out)))
 })
 
 await test('vram --help: exit status 0', () => {
