@@ -125,8 +125,36 @@ static void tile_product(vram_tape *t, const vram_tape_op *op, const vram_tile_s
     while (n > 0) pen_drop(t, casts[--n]);
 }
 
-/* TRL's ChunkedLogProbFunction: tiles of 4096 positions by 32,768 words, seven statistics a position in fp32. Backward makes the tiles again;
- * gradients are summed in fp32, and turned into the inputs' types when all tiles are done. Source: trl/kernels/chunked_logprob.py */
+/* Backward of all tiles: gradients are summed in fp32, and turned into the inputs' types when all are done */
+static void tiles_backward(vram_tape *t, const vram_tape_op *op, const vram_tile_sizes *sizes, int width)
+{
+    vram_cell sums[2], given[2];
+    for (int k = 0; k < 2; k++) {
+        if (!pen_wants(t, op, k)) continue;
+        sums[k] = pen_gradient_like(t, op->in[k], 4);
+        if (t->cell[op->in[k]].parameter && vram_width(t, op->in[k]) < 4) {
+            t->cell[sums[k]].component = VRAM_COMPONENT_WORKSPACE;
+            t->cell[sums[k]].what = VRAM_WHAT_GRADIENT_SUM;
+        }
+        pen_make(t, sums[k]);
+    }
+    vram_cell again = tile(t, sizes->tile, width);
+    tile_product(t, op, sizes, width);
+    for (int k = 0; k < 2; k++) {
+        if (!pen_wants(t, op, k)) continue;
+        given[k] = sums[k];
+        if (vram_width(t, op->in[k]) < 4) pen_make(t, given[k] = pen_gradient_like(t, op->in[k], vram_width(t, op->in[k])));
+    }
+    pen_drop(t, again);
+    for (int k = 0; k < 2; k++) {
+        if (!pen_wants(t, op, k)) continue;
+        if (given[k] != sums[k]) pen_drop(t, sums[k]);
+        pen_give(t, k, given[k]);
+    }
+}
+
+/* TRL's ChunkedLogProbFunction: tiles of 4096 positions by 32,768 words, seven statistics a position in fp32. Backward makes the tiles again.
+ * Source: trl/kernels/chunked_logprob.py */
 void vram_op_tiled(vram_tape *t, vram_cell x, vram_cell weight, const vram_tile_sizes *sizes)
 {
     int width = t->autocast ? 2 : vram_width(t, x);
@@ -143,32 +171,7 @@ void vram_op_tiled(vram_tape *t, vram_cell x, vram_cell weight, const vram_tile_
         if (op->grad) pen_save_output(t, op, statistics[i]);
         else t->cell[statistics[i]].last_use = (short)(t->ops - 1);
     pen_backward(t, op);
-    if (op->grad) {
-        vram_cell sums[2];
-        for (int k = 0; k < 2; k++)
-            if (pen_wants(t, op, k)) {
-                sums[k] = pen_gradient_like(t, op->in[k], 4);
-                if (t->cell[op->in[k]].parameter && vram_width(t, op->in[k]) < 4) {
-                    t->cell[sums[k]].component = VRAM_COMPONENT_WORKSPACE;
-                    t->cell[sums[k]].what = VRAM_WHAT_GRADIENT_SUM;
-                }
-                pen_make(t, sums[k]);
-            }
-        vram_cell backward_tile = tile(t, sizes->tile, width);
-        tile_product(t, op, sizes, width);
-        vram_cell given[2];
-        for (int k = 0; k < 2; k++) {
-            if (!pen_wants(t, op, k)) continue;
-            given[k] = sums[k];
-            if (vram_width(t, op->in[k]) < 4) pen_make(t, given[k] = pen_gradient_like(t, op->in[k], vram_width(t, op->in[k])));
-        }
-        pen_drop(t, backward_tile);
-        for (int k = 0; k < 2; k++) {
-            if (!pen_wants(t, op, k)) continue;
-            if (given[k] != sums[k]) pen_drop(t, sums[k]);
-            pen_give(t, k, given[k]);
-        }
-    }
+    if (op->grad) tiles_backward(t, op, sizes, width);
     pen_end(t, op);
 }
 
@@ -251,7 +254,6 @@ vram_cell vram_op_scale_part(vram_tape *t, vram_cell x, vram_size part, vram_wha
     return y;
 }
 
-/* fp32: the label's logit less logsumexp, row by row; a row's gradient is made in three tensors. 16 bit: log_softmax of each row, kept. */
 static vram_cell rows_apart(vram_tape *t, vram_cell x)
 {
     vram_tape_op *op = pen_begin_1(t, x);
@@ -263,37 +265,43 @@ static vram_cell rows_apart(vram_tape *t, vram_cell x)
     return y;
 }
 
-void vram_op_log_probabilities(vram_tape *t, vram_cell logits, vram_size row, vram_size labels)
+/* The labels' logits alone; as seen, the two gradients of logits are added into a third */
+static void labels_gathered(vram_tape *t, vram_cell logits, vram_size labels)
 {
-    bool narrow = vram_width(t, logits) < 4;
-    int width = vram_width(t, logits);
-    if (!narrow) {
-        vram_tape_op *gather = pen_begin_1(t, logits);
-        gather->root = true;
-        pen_make(t, pen_cell(t, labels, 4, VRAM_WHAT_LOG_PROBABILITIES));
-        pen_backward(t, gather);
-        if (gather->grad) pen_step(t, VRAM_STEP_GIVE_VIEW, 0, pen_make_gradient(t, logits, width)); /* as seen: the two gradients of logits are added into a third */
-        pen_end(t, gather);
-    }
-    vram_cell rows = rows_apart(t, logits);
+    vram_tape_op *op = pen_begin_1(t, logits);
+    op->root = true;
+    pen_make(t, pen_cell(t, labels, 4, VRAM_WHAT_LOG_PROBABILITIES));
+    pen_backward(t, op);
+    if (op->grad) pen_step(t, VRAM_STEP_GIVE_VIEW, 0, pen_make_gradient(t, logits, vram_width(t, logits)));
+    pen_end(t, op);
+}
+
+/* F.log_softmax of each row is what its gradient needs; row after row, the gradient takes the place of what was kept for it */
+static void rows_log_softmax(vram_tape *t, vram_cell rows)
+{
     vram_tape_op *op = pen_begin_1(t, rows);
     op->root = true;
-    if (narrow) { /* F.log_softmax of each row is what its gradient needs */
-        vram_cell y = pen_cell(t, t->cell[rows].shape, width, VRAM_WHAT_LOG_PROBABILITIES);
-        t->cell[y].component = VRAM_COMPONENT_LOGITS;
-        pen_make(t, y);
-        if (op->grad) pen_save_output(t, op, y);
-        else t->cell[y].last_use = (short)(t->ops - 1);
-        pen_backward(t, op);
-        if (op->grad) { /* row after row takes the place of what was kept for it */
-            vram_cell g = pen_gradient_like(t, rows, width);
-            pen_drop(t, y);
-            pen_make(t, g);
-            pen_give(t, 0, g);
-        }
-        pen_end(t, op);
-        return;
+    vram_cell y = pen_cell(t, t->cell[rows].shape, vram_width(t, rows), VRAM_WHAT_LOG_PROBABILITIES);
+    t->cell[y].component = VRAM_COMPONENT_LOGITS;
+    pen_make(t, y);
+    if (op->grad) pen_save_output(t, op, y);
+    else t->cell[y].last_use = (short)(t->ops - 1);
+    pen_backward(t, op);
+    if (op->grad) {
+        vram_cell g = pen_gradient_like(t, rows, vram_width(t, rows));
+        pen_drop(t, y);
+        pen_make(t, g);
+        pen_give(t, 0, g);
     }
+    pen_end(t, op);
+}
+
+/* logsumexp row by row; a row's gradient is made in three tensors */
+static void rows_logsumexp(vram_tape *t, vram_cell rows, vram_size row)
+{
+    int width = vram_width(t, rows);
+    vram_tape_op *op = pen_begin_1(t, rows);
+    op->root = true;
     pen_save(t, op, rows);
     vram_cell exponentials = pen_cell(t, row, width, VRAM_WHAT_LOG_PROBABILITIES);
     t->cell[exponentials].component = VRAM_COMPONENT_LOGITS;
@@ -311,4 +319,14 @@ void vram_op_log_probabilities(vram_tape *t, vram_cell logits, vram_size row, vr
         pen_give(t, 0, g);
     }
     pen_end(t, op);
+}
+
+/* fp32: the label's logit less logsumexp. 16 bit: log_softmax of each row, kept. */
+void vram_op_log_probabilities(vram_tape *t, vram_cell logits, vram_size row, vram_size labels)
+{
+    bool narrow = vram_width(t, logits) < 4;
+    if (!narrow) labels_gathered(t, logits, labels);
+    vram_cell rows = rows_apart(t, logits);
+    if (narrow) rows_log_softmax(t, rows);
+    else rows_logsumexp(t, rows, row);
 }

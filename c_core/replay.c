@@ -265,25 +265,22 @@ static void tell_standing(walker *w, piece *p)
     }
 }
 
-/* Only the input is kept, or sent to host memory until it is wanted; backward runs the forward again. */
-static void run_checkpointed(walker *w, piece *p, bool shares)
+/* Forward, of which only the input is kept, or sent to host memory until it is wanted. Returns the peak before the graph of the forward before has
+ * gone, and what stands then (`early`); in `spared` what selective checkpoints keep. */
+static double checkpointed_forward(walker *w, piece *p, uint64_t early[VRAM_TAPE_WORDS], uint64_t spared[VRAM_TAPE_WORDS])
 {
     vram_tape *t = &w->tape;
     vram_run *r = &w->run;
-    short last_use[2] = {-1, -1};
-    if (shares) swap_last_use(t, last_use);
-    if (shares) count_repeated_casts(t, false);
     vram_run_clear(t, r, w->accumulate);
     record_begin(w);
     note_live(w, p, INPUT); /* all that there is yet */
     vram_run_hold(t, r, t->input);
     r->spares = w->spares;
     if (t->returned >= 0) vram_run_hold(t, r, t->returned);
-    uint64_t early[VRAM_TAPE_WORDS];
     int fresh = t->lasting ? t->mark : 0; /* from here on the graph of the forward before is gone */
     vram_run_forward(t, r, 0, fresh, false);
     double beside = r->peak;
-    memcpy(early, vram_run_top(r), sizeof early);
+    memcpy(early, vram_run_top(r), VRAM_TAPE_WORDS * sizeof *early);
     vram_run_forward(t, r, fresh, t->ops, false);
     note_peak(w, p, FORWARD);
     if (t->returned >= 0) vram_run_release(t, r, t->returned);
@@ -293,8 +290,20 @@ static void run_checkpointed(walker *w, piece *p, bool shares)
     record_output(w, base);
     vram_run_forget(t, r);
     note_live(w, p, KEPT_LATER);
-    uint64_t spared[VRAM_TAPE_WORDS];
-    memcpy(spared, r->spared, sizeof spared);
+    memcpy(spared, r->spared, VRAM_TAPE_WORDS * sizeof *spared);
+    return beside;
+}
+
+/* Backward runs the forward again. */
+static void run_checkpointed(walker *w, piece *p, bool shares)
+{
+    vram_tape *t = &w->tape;
+    vram_run *r = &w->run;
+    uint64_t early[VRAM_TAPE_WORDS], spared[VRAM_TAPE_WORDS];
+    short last_use[2] = {-1, -1};
+    if (shares) swap_last_use(t, last_use);
+    if (shares) count_repeated_casts(t, false);
+    double beside = checkpointed_forward(w, p, early, spared);
     record_on(w, false);
     if (shares) swap_last_use(t, last_use);
     if (shares) count_repeated_casts(t, true); /* each second forward has a cache of its own */
