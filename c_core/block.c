@@ -375,6 +375,24 @@ static bool over_logits(const vram_pass *pass)
     return vram_style_of(pass->model).flash_loss && pass->scenario->training.attention == VRAM_ATTENTION_FLASH && pass->scenario->training.loss == VRAM_LOSS_FULL;
 }
 
+static void cross_entropy(const block *b, vram_cell logits, vram_cell labels)
+{
+    const vram_scenario *s = b->pass->scenario;
+    vram_tape *t = b->t;
+    if (shifts_logits(s)) {
+        vram_cell shifted = vram_op_copy(t, logits, t->cell[logits].shape, VRAM_WHAT_SHIFTED_LOGITS);
+        t->cell[shifted].component = VRAM_COMPONENT_LOGITS;
+        vram_op_cross_entropy_over(t, shifted, labels);
+        vram_tape_hold(t, logits);
+    } else if (over_logits(b->pass) || (s->training.loss == VRAM_LOSS_INPLACE && !vram_loss_stays_whole(s))) {
+        vram_op_cross_entropy_over(t, logits, labels);
+    } else if (s->parallel.tensor > 1) {
+        vram_op_cross_entropy_divided(t, logits, labels);
+    } else {
+        vram_op_cross_entropy(t, logits, labels);
+    }
+}
+
 void vram_block_head(const vram_pass *pass, vram_tape *t)
 {
     if (vram_is_megatron(pass->scenario, pass->model)) { vram_megatron_head(pass, t); return; }
@@ -397,21 +415,9 @@ void vram_block_head(const vram_pass *pass, vram_tape *t)
     vram_cell ids = vram_tape_outside(t, b.rows, 8, VRAM_WHAT_INPUT_IDS);
     vram_cell wide_logits = over_logits(pass) ? logits : vram_op_cast(t, logits, 4, VRAM_WHAT_LOGITS_FP32);
     vram_cell labels = vram_op_constant(t, ids, 8, VRAM_WHAT_LABELS);
-    if (shifts_logits(pass->scenario)) {
-        vram_cell shifted = vram_op_copy(t, wide_logits, t->cell[wide_logits].shape, VRAM_WHAT_SHIFTED_LOGITS);
-        t->cell[shifted].component = VRAM_COMPONENT_LOGITS;
-        vram_op_cross_entropy_over(t, shifted, labels);
-        vram_tape_hold(t, wide_logits);
-        vram_tape_hold(t, last);
-        finish(&b, VRAM_NO_CELL);
-        return;
-    }
-    if (over_logits(pass)) vram_op_cross_entropy_over(t, logits, labels);
-    else if (pass->scenario->training.loss == VRAM_LOSS_INPLACE && !vram_loss_stays_whole(pass->scenario)) vram_op_cross_entropy_over(t, wide_logits, labels);
-    else if (pass->scenario->parallel.tensor > 1) vram_op_cross_entropy_divided(t, wide_logits, labels);
-    else vram_op_cross_entropy(t, wide_logits, labels);
+    cross_entropy(&b, wide_logits, labels);
     vram_tape_hold(t, last);
-    t->cell[logits].last_use = vram_caller_keeps_logits(pass->scenario) ? (short)-1 : (short)(t->ops - 1);
+    if (!shifts_logits(pass->scenario)) t->cell[logits].last_use = vram_caller_keeps_logits(pass->scenario) ? (short)-1 : (short)(t->ops - 1);
     finish(&b, VRAM_NO_CELL);
 }
 

@@ -76,39 +76,50 @@ vram_cell vram_part_gated(const block *b, vram_cell wide_gate, vram_cell wide_up
     return b->style.act_second ? vram_op_mul(b->t, up, active, VRAM_WHAT_GATED) : vram_op_mul(b->t, active, up, VRAM_WHAT_GATED);
 }
 
-/* down(act(gate(x)) * up(x)), or down(act(up(x))) */
-vram_cell vram_part_dense(const block *b, vram_cell x, double f, bool fused, const char *gate_up, const char *down)
+static vram_cell plain_product(const block *b, vram_cell x, double f)
 {
-    const vram_names *n = &b->pass->model->names;
+    vram_cell up = vram_part_linear(b, x, vram_or_else(b->pass->model->names.up, "up_proj"), f, (double)b->pass->model->hidden, vram_part_wide(b, VRAM_SYMBOL_INTERMEDIATE, f), VRAM_WHAT_UP);
+    vram_tape_hold(b->t, x);
+    return vram_part_activation(b, up);
+}
+
+/* Both halves of one projection; a kernel wants each in one piece, and both have a name until the layer below has run */
+static vram_cell halved_product(const block *b, vram_cell x, double f, const char *gate_up, vram_cell *whole)
+{
     vram_tape *t = b->t;
     double h = (double)b->pass->model->hidden;
     vram_size inner = vram_part_wide(b, VRAM_SYMBOL_INTERMEDIATE, f);
-    vram_cell product, whole = VRAM_NO_CELL, named[3] = {VRAM_NO_CELL, VRAM_NO_CELL, VRAM_NO_CELL};
-    if (b->layer->ffn.type == VRAM_FFN_PLAIN) {
-        vram_cell up = vram_part_linear(b, x, vram_or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP);
-        vram_tape_hold(t, x);
-        product = vram_part_activation(b, up);
-    } else if (fused) {
-        vram_cell both = vram_part_linear(b, x, gate_up, 2 * f, h, ROWS_BY_2(b, VRAM_SYMBOL_COPIES, 2, VRAM_SYMBOL_INTERMEDIATE, f), VRAM_WHAT_GATE_UP), half[2];
-        both = vram_part_with_side_path(b, x, both, VRAM_PART_MLP, 2 * f, h);
-        vram_op_split(t, both, 2, (const vram_size[]){inner, inner}, half);
-        if (fused_gate(b)) { /* the kernel wants each half in one piece; both have a name until the layer below has run */
-            for (int i = 0; i < 2; i++) half[i] = vram_op_copy(t, half[i], inner, i ? VRAM_WHAT_UP : VRAM_WHAT_GATE);
-            whole = both;
-        }
-        product = vram_part_gated(b, half[0], half[1]);
-    } else if (fused_gate(b)) {
-        vram_cell gate = vram_part_linear(b, x, vram_or_else(n->gate, "gate_proj"), f, h, inner, VRAM_WHAT_GATE);
-        product = vram_op_fused_gate(t, gate, vram_part_linear(b, x, vram_or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP), VRAM_WHAT_GATED);
-    } else {
-        named[0] = bounded(b, vram_part_linear(b, x, vram_or_else(n->gate, "gate_proj"), f, h, inner, VRAM_WHAT_GATE), VRAM_WHAT_GATE);
-        if (!b->style.bounded) named[1] = vram_part_activation(b, named[0]);
-        named[2] = bounded(b, vram_part_linear(b, x, vram_or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP), VRAM_WHAT_UP);
-        if (b->style.bounded) named[1] = vram_part_activation(b, named[0]);
-        product = vram_op_mul(t, named[1], named[2], VRAM_WHAT_GATED);
-    }
+    vram_cell both = vram_part_linear(b, x, gate_up, 2 * f, h, ROWS_BY_2(b, VRAM_SYMBOL_COPIES, 2, VRAM_SYMBOL_INTERMEDIATE, f), VRAM_WHAT_GATE_UP), half[2];
+    both = vram_part_with_side_path(b, x, both, VRAM_PART_MLP, 2 * f, h);
+    vram_op_split(t, both, 2, (const vram_size[]){inner, inner}, half);
+    for (int i = 0; i < 2 && fused_gate(b); i++) half[i] = vram_op_copy(t, half[i], inner, i ? VRAM_WHAT_UP : VRAM_WHAT_GATE);
+    if (fused_gate(b)) *whole = both;
+    return vram_part_gated(b, half[0], half[1]);
+}
+
+/* named: gate, what the activation makes of it, up */
+static vram_cell gated_product(const block *b, vram_cell x, double f, vram_cell named[3])
+{
+    const vram_names *n = &b->pass->model->names;
+    double h = (double)b->pass->model->hidden;
+    vram_size inner = vram_part_wide(b, VRAM_SYMBOL_INTERMEDIATE, f);
+    vram_cell gate = vram_part_linear(b, x, vram_or_else(n->gate, "gate_proj"), f, h, inner, VRAM_WHAT_GATE);
+    if (fused_gate(b)) return vram_op_fused_gate(b->t, gate, vram_part_linear(b, x, vram_or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP), VRAM_WHAT_GATED);
+    named[0] = bounded(b, gate, VRAM_WHAT_GATE);
+    if (!b->style.bounded) named[1] = vram_part_activation(b, named[0]);
+    named[2] = bounded(b, vram_part_linear(b, x, vram_or_else(n->up, "up_proj"), f, h, inner, VRAM_WHAT_UP), VRAM_WHAT_UP);
+    if (b->style.bounded) named[1] = vram_part_activation(b, named[0]);
+    return vram_op_mul(b->t, named[1], named[2], VRAM_WHAT_GATED);
+}
+
+/* down(act(gate(x)) * up(x)), or down(act(up(x))) */
+vram_cell vram_part_dense(const block *b, vram_cell x, double f, bool fused, const char *gate_up, const char *down)
+{
+    vram_tape *t = b->t;
+    vram_cell whole = VRAM_NO_CELL, named[3] = {VRAM_NO_CELL, VRAM_NO_CELL, VRAM_NO_CELL};
+    vram_cell product = b->layer->ffn.type == VRAM_FFN_PLAIN ? plain_product(b, x, f) : fused ? halved_product(b, x, f, gate_up, &whole) : gated_product(b, x, f, named);
     if (b->style.sub_norms) product = vram_part_norm(b, product, b->rows, f);
-    vram_cell y = vram_part_linear(b, product, down, h, f, b->hidden, VRAM_WHAT_MLP_OUTPUT);
+    vram_cell y = vram_part_linear(b, product, down, (double)b->pass->model->hidden, f, b->hidden, VRAM_WHAT_MLP_OUTPUT);
     if (b->style.altup) vram_part_hold(b, 3, named); /* Gemma3nTextMLP calls each by a name */
     if (b->style.bounded) vram_tape_hold(t, named[0]), vram_tape_hold(t, named[2]);
     vram_tape_hold(t, whole);
