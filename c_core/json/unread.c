@@ -82,11 +82,12 @@ static bool recurrent(const vram_scenario *s) { return any_layer(s, is_recurrent
 static bool experts(const vram_scenario *s) { return any_layer(s, has_experts); }
 static bool predicts(const vram_scenario *s) { return s->model.mtp_layers > 0; }
 static bool attends(const vram_scenario *s) { return vram_most_heads(&s->model) > 0; }
-/* Norms, gates, and Falcon's way to turn queries and keys; of Liger, what it knows */
+/* Turned queries and keys, norms and gates of whatever family; of Liger, what it knows */
 static bool fusable(const vram_scenario *s)
 {
     if (s->training.attention != VRAM_ATTENTION_FLASH) return vram_liger_knows(&s->model);
-    return s->model.norm == VRAM_NORM_RMS || s->model.norm == VRAM_NORM_RMS_BARE || any_layer(s, gated) || strcmp(s->model.model_type, "falcon") == 0;
+    bool turns = s->model.position == VRAM_POSITION_ROTARY && attends(s);
+    return turns || s->model.norm == VRAM_NORM_RMS || s->model.norm == VRAM_NORM_RMS_BARE || any_layer(s, gated);
 }
 static bool megatron(const vram_scenario *s) { return vram_is_megatron(s, &s->model); }
 /* RL's models that only look, or an engine's copy of the actor: with weights of their own */

@@ -63,7 +63,8 @@ TEST(unread_said, "unread: what is said and not read is noted, and changes nothi
         {"{\"task\":\"training\",\"model\":\"mamba-2.8b-hf\",\"training\":{\"attention\":\"eager\"}}", "training.attention"},
         {"{\"task\":\"training\",\"model\":\"mamba2-2.7b\",\"training\":{\"dropout\":0.1}}", "training.dropout"},
         {"{\"model\":\"mamba-2.8b-hf\",\"engine\":\"transformers\",\"transformers\":{\"attention\":\"eager\"}}", "transformers.attention"},
-        {"{\"task\":\"training\",\"model\":\"gpt-neox-20b\",\"training\":{\"kernels\":\"fused\"}}", "training.kernels"},
+        {"{\"task\":\"training\",\"model\":\"bloom-7b1\",\"training\":{\"kernels\":\"fused\"}}", "training.kernels"}, /* neither rotation nor gate */
+        {"{\"task\":\"training\",\"model\":\"gpt-neox-20b\",\"training\":{\"attention\":\"sdpa\",\"kernels\":\"fused\"}}", "training.kernels"}, /* Liger does not know it */
         {TRAIN("\"optimizer\":\"adamw-8bit\",\"optimizer_impl\":\"fused\"", ""), "training.optimizer_impl"},
         {TRAIN("\"optimizer\":\"lion\",\"optimizer_states\":\"bf16\"", ""), "training.optimizer_states"},
         {TRAIN("\"optimizer\":\"adamw-8bit\"", ",\"parallel\":{\"offload\":\"optimizer\"}"), "training.optimizer"},
