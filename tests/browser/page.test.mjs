@@ -403,6 +403,19 @@ for (const [place, url, allowed] of places) {
     assert.match((await of('model=qwen3-8b&training.method=lora'))['34·s'].lines, /adapter keeps its input/)
   })
 
+  await on('what somebody states without a derivation: what the ledger has for it, and what can be said of the difference', async page => {
+    const preset = presets.scenarios.find(s => s.id === 'activations')
+    const { peak, entries } = shipped[presets.scenarios.indexOf(preset)]
+    const activations = entries.filter(e => e.component === 'activations' && e.phases.includes(peak.phase)).reduce((n, e) => n + e.bytes, 0)
+    await open(page, url, linkOf('activations', {}, '&lang=en&unit=GB'))
+    const rows = await page.$$eval('.rule', all => all.slice(0, 2).map(r => ({ bytes: [...r.querySelectorAll('[data-bytes]')].reduce((n, o) => n + Number(o.dataset.bytes), 0), text: r.textContent })))
+    assert.deepEqual(rows.map(r => r.bytes), [activations, peak.bytes])
+    assert.match(rows[0].text, /No assumptions came with it.*Nothing says what the rest would be\./)
+    assert.match(rows[1].text, /gradients are not there yet/)
+    await turn(page, linkOf('activations', { 'training.checkpointing': 'full' }, '&lang=en&unit=GB'))
+    assert.match(await text(page, '.rule'), /Checkpointing keeps only each layer’s input/)
+  })
+
   await on('how right is this: every group with its target, and the worst case of each that is modelled', async page => {
     const { groups } = JSON.parse(readFileSync('build/accuracy.json', 'utf8'))
     await open(page, url, '#v=1&lang=en&unit=GB')

@@ -127,6 +127,25 @@ const READ = {
   },
 };
 
+// Numbers that somebody states: what stands in the ledger for each, and what can be said of the difference.
+const STATED = {
+  activations: (q, report) => {
+    const mine = fullest(report, (e) => e.component === 'activations');
+    const ours = sum(mine);
+    return { ours, why: [factsOf(report, mine).again || (q.bytes > ours && word('quoted', 'activations_here'))] };
+  },
+  total: (q, report) => {
+    const { bytes: ours, phase } = report.peak;
+    const at = (component) => sum(alive(report, phase).filter((e) => e.component === component));
+    return { ours, why: [at('activations') > 0 && at('gradients') < at('weights') / 2 && word('quoted', 'total'), word('quoted', 'total_here')] };
+  },
+};
+function statedOf(q, report) {
+  if (!STATED[q.id]) return {};
+  const { ours, why } = STATED[q.id](q, report);
+  return { ours, stated: true, lines: whole(q, ours, why) };
+}
+
 export function makeRules(root) {
   const list = el('div', { class: 'rules' });
   root.append(list);
@@ -145,7 +164,7 @@ export function makeRules(root) {
         key: r.id, name: word('rule', r.id, 'label'), bytes: r.bytes, why: word('rule', r.id, 'why'),
         work: r.formula ? `${symbolLine(r.formula)} = ${valueLine(r.formula)}` : '', ...READ[r.id]?.(r, report),
       }));
-      const said = (quoted ?? []).map((q) => ({ key: `quoted ${q.id}`, name: both(q.text), bytes: q.bytes, why: has('quoted', q.id) ? word('quoted', q.id) : '', work: '' }));
+      const said = (quoted ?? []).map((q) => ({ key: `quoted ${q.id}`, name: both(q.text), bytes: q.bytes, why: q.id === 'activations' ? word('quoted', 'activations') : '', work: '', ...statedOf(q, report) }));
       const rows = [...said, ...rules];
       show(root, rows.length > 0);
       keyed(list, rows, (r) => r.key, make, (node, r) => {
@@ -156,7 +175,7 @@ export function makeRules(root) {
         p.amount.dataset.bytes = r.bytes;
         setText(p.work, r.work);
         show(p.work, r.work !== '');
-        const ours = r.ours === undefined ? '' : ui(!r.lines.length ? 'rule_same' : r.ours === 0 ? 'rule_ours_nothing' : 'rule_ours', { n: amount(r.ours) });
+        const ours = r.ours === undefined ? '' : ui(r.stated ? 'rule_stated' : !r.lines.length ? 'rule_same' : r.ours === 0 ? 'rule_ours_nothing' : 'rule_ours', { n: amount(r.ours) });
         setProse(p.why, sentences(r.why, ...(r.beside ?? []).map(([id, n]) => ui(`rule_beside_${id}`, { n: bytes(n, unit) })), ours));
         show(p.why, p.why.textContent !== '');
         show(p.lines, Boolean(r.lines?.length));
