@@ -22,7 +22,7 @@ export function makeTimeline(root, handlers) {
   const legend = el('ul', { class: 'legend colours' });
   root.append(legend);
   function make(g) {
-    const button = el('button', { type: 'button' }, el('span', { class: 'swatch', 'aria-hidden': 'true' }), el('span', {}), el('span', { class: 'amount' }));
+    const button = el('button', { type: 'button' }, el('span', { class: 'swatch', 'aria-hidden': 'true' }), el('span', {}), ' ', el('span', { class: 'amount' }));
     const li = el('li', { data: { key: g.key } }, button);
     button.addEventListener('click', () => handlers.onPick(li.first));
     return li;
