@@ -28,6 +28,7 @@ has_cc()       { printf '#include <stdio.h>\nint main(void){return 0;}' | gcc -x
 has_node()     { [ "$(node -p 'process.versions.node.split(".")[0]')" -ge 18 ]; }
 has_fuzzer()   { printf '#include <stddef.h>\nint LLVMFuzzerTestOneInput(const char*d,size_t n){(void)d;(void)n;return 0;}' |
                  clang -x c -fsanitize=fuzzer,address,undefined -o /dev/null - ; }
+has_webkit()   { command -v WebKitWebDriver && command -v xvfb-run && command -v xauth; }
 has_cjk()      { [ -n "$(fc-list :lang=zh-cn)" ]; }
 has_source()   { [ -f build/cjson/cJSON.c ] || command -v dpkg-source; }
 has_certs()    { [ -s /etc/ssl/certs/ca-certificates.crt ] || [ -s /etc/pki/tls/certs/ca-bundle.crt ] || [ -s /etc/ssl/cert.pem ]; }
@@ -47,6 +48,7 @@ clang --version      clang                the second compiler
 has_fuzzer           libclang-rt-14-dev   sanitizers and the fuzzer
 chromium --version   chromium             opens the page
 firefox-esr --version  firefox-esr        opens the page
+has_webkit           webkit2gtk-driver xvfb xauth  opens the page, as Safari does
 fc-list --version    fontconfig           finds fonts
 has_cjk              fonts-noto-cjk       Chinese letters'
 

@@ -19,7 +19,7 @@ const suites = [
   ...files('tests/cases', '_check.py').map(f => [f, ['python3', f, '--vram', 'build/vram']]),
   ...files('tests/node', '.test.mjs').map(f => [f, ['node', f]]),
   ['fuzz', ['node', 'tests/fuzz/run.mjs']],
-  ...files('tests/browser', '.test.mjs').flatMap(f => ['chrome', 'firefox'].map(b => [`${f}, ${b}`, ['node', f, b]])),
+  ...files('tests/browser', '.test.mjs').flatMap(f => ['chrome', 'firefox', 'webkit'].map(b => [`${f}, ${b}`, ['node', f, b]])),
 ]
 
 const words = process.argv.slice(2)

@@ -7,16 +7,17 @@ import { readFile } from 'node:fs/promises'
 import { existsSync } from 'node:fs'
 import { extname, join, normalize } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import * as webkit from './webkit.mjs'
 
 const require = createRequire(new URL('../../web/package.json', import.meta.url))
 const puppeteer = require('puppeteer-core')
 export const axe = require('axe-core').source
 
 export const name = process.argv[2] ?? 'chrome'
-const program = { chrome: '/usr/bin/chromium', firefox: '/usr/bin/firefox-esr' }[name]
+const program = { chrome: '/usr/bin/chromium', firefox: '/usr/bin/firefox-esr', webkit: webkit.driver }[name]
 export const there = existsSync(program)
 
-export const launch = () => puppeteer.launch({
+export const launch = () => name === 'webkit' ? webkit.launch() : puppeteer.launch({
   browser: name,
   executablePath: program,
   headless: true,
@@ -49,18 +50,11 @@ export async function withPage(browser, { width = 1280, height = 900, allowed = 
   const context = await browser.createBrowserContext()
   const page = await context.newPage()
   const wrong = []
-  page.on('pageerror', e => wrong.push(`page error: ${e?.message ?? e}`))
-  page.on('console', m => { if (['error', 'warn', 'warning'].includes(m.type())) wrong.push(`console ${m.type()}: ${m.text()}`) })
-  page.on('request', r => {
-    const url = r.url()
-    if (!/^(data|blob|about):/.test(url) && !url.startsWith(fileUrl) && !allowed.some(a => url.startsWith(a))) wrong.push(`request: ${url}`)
-  })
-  page.on('requestfailed', r => wrong.push(`request failed: ${r.url()}`))
   try {
+    if (name !== 'webkit') await watch(page, allowed, wrong)
     await page.setViewport({ width, height })
-    await page.evaluateOnNewDocument(() => document.addEventListener('securitypolicyviolation',
-      e => console.error(`policy violation: ${e.violatedDirective} ${e.blockedURI}`)))
     await body(page)
+    if (name === 'webkit') wrong.push(...await page.wrong())
     assert.deepEqual(wrong, [])
   } catch (e) {
     if (wrong.length && !e.message.includes(wrong[0])) e.message += `\n  and in the page: ${wrong.join('\n  ')}`
@@ -68,4 +62,16 @@ export async function withPage(browser, { width = 1280, height = 900, allowed = 
   } finally {
     await context.close()
   }
+}
+
+function watch(page, allowed, wrong) {
+  page.on('pageerror', e => wrong.push(`page error: ${e?.message ?? e}`))
+  page.on('console', m => { if (['error', 'warn', 'warning'].includes(m.type())) wrong.push(`console ${m.type()}: ${m.text()}`) })
+  page.on('request', r => {
+    const url = r.url()
+    if (!/^(data|blob|about):/.test(url) && !url.startsWith(fileUrl) && !allowed.some(a => url.startsWith(a))) wrong.push(`request: ${url}`)
+  })
+  page.on('requestfailed', r => wrong.push(`request failed: ${r.url()}`))
+  return page.evaluateOnNewDocument(() => document.addEventListener('securitypolicyviolation',
+    e => console.error(`policy violation: ${e.violatedDirective} ${e.blockedURI}`)))
 }

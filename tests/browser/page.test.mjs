@@ -13,6 +13,9 @@ if (!there) { skip(`page in ${name}`, 'the browser is not installed'); process.e
 const site = await serve('build/site')
 const browser = await launch()
 const places = [['file', fileUrl, []], ['http', `${site.origin}/index.html`, [site.origin]]]
+const [, home, own] = places[1]
+const everything = name !== 'webkit' // its driver is slow, and what only the engine can break breaks from disk, too
+if (!everything) places.pop()
 
 /** Until everything is drawn that the page leaves for after the answer: prices, pictures, what if. */
 const rest = page => page.waitForSelector('html.ready:not(.busy)', { timeout: 20000 })
@@ -134,7 +137,7 @@ for (const [place, url, allowed] of places) {
     return shown
   }
   const shownAt = hash => opened.get(hash) ?? opened.set(hash, look(hash)).get(hash)
-  for (const [i, row] of rows.entries()) await test(`${where}: ${row.chapter ? `chapter ${row.chapter}` : row.preset.id}: ${row.id} = ${row.expected}`, async () => {
+  if (everything) for (const [i, row] of rows.entries()) await test(`${where}: ${row.chapter ? `chapter ${row.chapter}` : row.preset.id}: ${row.id} = ${row.expected}`, async () => {
     const shown = await shownAt(linkOf(row.preset.id, row.patch, '&lang=en&unit=GB'))
     assert.deepEqual(readShown(shown, reports[i], row.reading), row.expected)
     sameAsReport(shown, reports[i])
@@ -458,10 +461,10 @@ for (const [place, url, allowed] of places) {
     for (const [title, hash] of hostile) {
       await open(page, url, hash)
       const state = await page.evaluate(() => ({ broken: document.documentElement.classList.contains('broken'), peak: Number(document.querySelector('#sentence [data-bytes]')?.dataset.bytes),
-        notice: document.getElementById('notice').hidden ? '' : document.getElementById('notice').textContent, scripts: document.querySelectorAll('main script, main img').length, x: ({}).x }))
+        notice: document.getElementById('notice').hidden ? '' : document.getElementById('notice').textContent, scripts: document.querySelectorAll('main script, main img').length, x: 'x' in {} }))
       assert.ok(!state.broken && state.peak > 0, `${title}: no answer`)
       assert.equal(state.scripts, 0, title)
-      assert.equal(state.x, undefined, title)
+      assert.equal(state.x, false, title)
       if (title !== 'a later version' && title !== 'only signs' && title !== 'a prototype') assert.ok(state.notice.length > 5, `${title}: no notice`)
       if (title === 'many keys') assert.match(state.notice, /a: not a setting \([\d,]+ times\)/) // said once
       assert.ok(state.notice.length < 5000, `${title}: a notice of ${state.notice.length}`)
@@ -992,8 +995,7 @@ for (const [place, url, allowed] of places) {
   }, { width, height: 900 })
 }
 
-const [, home, own] = places[1]
-for (const lang of ['en', 'zh']) for (const theme of ['light', 'dark']) for (const width of [360, 1440])
+for (const lang of ['en', 'zh']) for (const theme of ['light', 'dark']) for (const width of [360, 1440]) if (everything || (lang === 'zh') === (theme === 'dark') && (lang === 'zh') === (width === 360))
   await test(`${name}: axe finds nothing, ${lang}, ${theme}, ${width} pixels`, () => withPage(browser, { width, allowed: own }, async page => {
     for (const id of ['kv-cache', 'lora', 'ppo', 'one-a100&view=claim', 'weights&view=quiz&chapter=5&seed=abc123']) {
       await open(page, home, linkOf(id, {}, `&lang=${lang}&theme=${theme}`))
