@@ -33,7 +33,8 @@ static const struct { const char *section, *key; const char *value[7]; } draws[]
     {"parallel", "data", {"2", "8"}},
     {"parallel", "zero", {"1", "2", "3"}},
     {"parallel", "tensor", {"2"}},
-    {"parallel", "pipeline", {"2"}},
+    {"parallel", "pipeline", {"2", "4"}},
+    {"parallel", "virtual_pipeline", {"2"}},
     {"parallel", "offload", {"\"optimizer\"", "\"optimizer+weights\""}},
 };
 
