@@ -127,9 +127,24 @@ static vram_cell table_of(const block *b, vram_symbol symbol, double rows)
     return vram_tape_parameter(b->t, SIZE_2(b, symbol, rows, VRAM_SYMBOL_HIDDEN, (double)b->pass->model->hidden), b->pass->plain_width, b->pass->gradients && !b->pass->lora);
 }
 
-/* Words of the table whose gradient backward makes: DTensor has no rule for rows divided over ranks, so that of the whole table is made on
- * each, and a rank's own is a view of it (torch/distributed/tensor/_ops/_embedding_ops.py, embedding_dense_backward_strategy). */
-static double words_of_gradient(const vram_pass *pass) { return vram_is_fsdp(pass->scenario) ? (double)pass->model->vocab : vram_words_on_rank(pass); }
+/* DTensor has no rule for a gradient of rows divided over ranks: that of the whole table is made on each (torch/distributed/tensor/_ops/_embedding_ops.py,
+ * embedding_dense_backward_strategy). FSDP lets it go when it has reduced it; else it is the parameter's, unless a head shares the table: its gradient is
+ * divided, and so is the sum. */
+static bool makes_whole(const vram_scenario *s, const vram_model *m) { return s->parallel.tensor > 1 && s->parallel.engine == VRAM_PARALLEL_ENGINE_PLAIN && !vram_is_megatron(s, m); }
+static bool joins_head(const vram_model *m) { return m->tied && m->stage.embedding && m->stage.head; }
+
+bool vram_table_stays_whole(const vram_scenario *s, const vram_model *m) { return makes_whole(s, m) && !joins_head(m); }
+
+/* Words of the table's gradient */
+static double words_of_gradient(const vram_pass *pass)
+{
+    return vram_is_fsdp(pass->scenario) || vram_table_stays_whole(pass->scenario, pass->model) ? (double)pass->model->vocab : vram_words_on_rank(pass);
+}
+
+static double whole_before_tie(const vram_pass *pass)
+{
+    return makes_whole(pass->scenario, pass->model) && joins_head(pass->model) ? ((double)pass->model->vocab + vram_words_on_rank(pass)) * (double)pass->model->hidden * pass->plain_width : 0; /* and the rank's own, cut out of it */
+}
 
 /* With checkpoints a frozen embedding's output is made to require a gradient: a leaf, which the graph holds (enable_input_require_grads). */
 static void keep_leaf(const block *b, vram_cell leaf)
@@ -146,7 +161,7 @@ void vram_block_embedding(const vram_pass *pass, vram_tape *t)
     block b;
     begin(pass, t, -1, &b);
     int width = pass->plain_width;
-    vram_cell words = vram_op_embedding(t, table_of(&b, VRAM_SYMBOL_VOCABULARY, words_of_gradient(pass)), b.hidden, width, VRAM_WHAT_HIDDEN_STATES), y = words;
+    vram_cell words = vram_op_embedding(t, table_of(&b, VRAM_SYMBOL_VOCABULARY, words_of_gradient(pass)), whole_before_tie(pass), b.hidden, width, VRAM_WHAT_HIDDEN_STATES), y = words;
     if (b.style.scaled_embedding) y = vram_op_constant(t, y, 0, VRAM_WHAT_HIDDEN_STATES);
     vram_cell leaf = b.style.norm == NORM_GEMMA || b.style.norm == NORM_GEMMA_4 ? y : words; /* Gemma's embeddings scale themselves */
     if (pass->lora && pass->input_gradient) t->cell[leaf].grad = true; /* enable_input_require_grads */
@@ -156,7 +171,7 @@ void vram_block_embedding(const vram_pass *pass, vram_tape *t)
     }
     if (pass->model->position == VRAM_POSITION_LEARNED) {
         vram_size places = b.style.positions_apart ? b.hidden : SIZE_2(&b, VRAM_SYMBOL_SEQUENCE, pass->tokens, VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden);
-        vram_cell position = vram_op_embedding(t, table_of(&b, VRAM_SYMBOL_ROWS, (double)pass->model->position_rows), places, width, VRAM_WHAT_HIDDEN_STATES);
+        vram_cell position = vram_op_embedding(t, table_of(&b, VRAM_SYMBOL_ROWS, (double)pass->model->position_rows), 0, places, width, VRAM_WHAT_HIDDEN_STATES);
         y = vram_op_add(t, words, position, VRAM_WHAT_HIDDEN_STATES);
         y = vram_op_dropout(t, y, pass->embedding_dropout, VRAM_WHAT_HIDDEN_STATES);
         vram_part_name(&b, position);

@@ -60,6 +60,7 @@ void vram_head_write(const vram_pass *pass, vram_tape *tape, vram_cell last, vra
 void vram_block_shared(const vram_pass *pass, vram_role role, unsigned phases, vram_report *report);
 bool vram_caller_keeps_logits(const vram_scenario *scenario);
 bool vram_is_tied(const vram_pass *pass);
+bool vram_table_stays_whole(const vram_scenario *scenario, const vram_model *model); /* its gradient, beside ranks of tensor parallelism */
 /* Masks that transformers makes, held while the layers run: none for flash; none for sdpa but for windows; a number or a byte for each query and key.
  * Which there are; bytes of all, and their factors */
 typedef struct { bool whole, window; } vram_masks;

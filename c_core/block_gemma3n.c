@@ -64,7 +64,7 @@ void vram_gemma3n_inputs(const block *b, vram_cell words)
     const vram_tensor *rows = single(b, "embed_tokens_per_layer");
     vram_size places = SIZE_2(b, VRAM_SYMBOL_VOCABULARY, (double)rows->rows, VRAM_SYMBOL_WIDTH, wide_inputs);
     vram_cell table = vram_tape_parameter(t, places, b->pass->plain_width, b->pass->gradients && !b->pass->lora);
-    vram_cell inputs = vram_op_constant(t, vram_op_embedding(t, table, all, b->pass->plain_width, VRAM_WHAT_HIDDEN_STATES), 0, VRAM_WHAT_HIDDEN_STATES);
+    vram_cell inputs = vram_op_constant(t, vram_op_embedding(t, table, 0, all, b->pass->plain_width, VRAM_WHAT_HIDDEN_STATES), 0, VRAM_WHAT_HIDDEN_STATES);
     vram_cell scaled = vram_op_constant(t, vram_part_linear(b, words, "per_layer_model_projection", wide_inputs, h, all, VRAM_WHAT_HIDDEN_STATES), 0, VRAM_WHAT_HIDDEN_STATES);
     vram_cell both = vram_op_constant(t, vram_op_add(t, vram_part_norm(b, scaled, each, wide_inputs / layers), inputs, VRAM_WHAT_HIDDEN_STATES), 0, VRAM_WHAT_HIDDEN_STATES);
     vram_tape_hold(t, inputs);

@@ -163,7 +163,7 @@ void vram_megatron_embedding(const vram_pass *pass, vram_tape *t)
 {
     mega m = begin(pass, t, -1);
     vram_cell table = vram_tape_parameter(t, SIZE(&m, {VRAM_SYMBOL_VOCABULARY, vram_words_on_rank(pass)}, {VRAM_SYMBOL_HIDDEN, (double)pass->model->hidden}), pass->plain_width, pass->gradients && !pass->lora);
-    vram_cell y = vram_op_embedding(t, table, m.stream, pass->plain_width, VRAM_WHAT_HIDDEN_STATES);
+    vram_cell y = vram_op_embedding(t, table, 0, m.stream, pass->plain_width, VRAM_WHAT_HIDDEN_STATES);
     finish(&m, vram_op_dropout(t, y, dropout(&m, pass->model->embedding_dropout), VRAM_WHAT_HIDDEN_STATES));
 }
 

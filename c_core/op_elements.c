@@ -289,12 +289,17 @@ vram_cell vram_op_dropout(vram_tape *t, vram_cell x, double p, vram_what what)
     return y;
 }
 
-vram_cell vram_op_embedding(vram_tape *t, vram_cell weight, vram_size out, int width, vram_what what)
+vram_cell vram_op_embedding(vram_tape *t, vram_cell weight, double whole, vram_size out, int width, vram_what what)
 {
     vram_tape_op *op = pen_begin_1(t, weight);
     vram_cell y = pen_output(t, op, out, width, what);
     pen_backward(t, op);
-    if (op->grad) pen_step(t, VRAM_STEP_GIVE_VIEW, 0, pen_make_gradient(t, weight, vram_width(t, weight))); /* never added into */
+    if (op->grad) {
+        vram_cell table = whole > 0 ? pen_scratch(t, pen_bytes_size(t, whole), 1, VRAM_WHAT_UNREDUCED) : VRAM_NO_CELL;
+        if (whole > 0) pen_make(t, table);
+        else table = pen_make_gradient(t, weight, vram_width(t, weight));
+        pen_step(t, VRAM_STEP_GIVE_VIEW, 0, table); /* never added into */
+    }
     pen_end(t, op);
     return y;
 }

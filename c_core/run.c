@@ -287,7 +287,7 @@ static vram_cell add_gradients(vram_tape *t, vram_run *r, vram_cell old, vram_ce
 {
     if (sole(r, old)) { vram_run_release(t, r, more); return old; }
     if (sole(r, more)) { vram_run_release(t, r, old); return more; }
-    vram_cell sum = more_cells(t, r, more);
+    vram_cell sum = more_cells(t, r, t->cell[old].bytes < t->cell[more].bytes ? old : more); /* one of the two may be a whole of which the tensor's is cut out */
     alloc(t, r, sum);
     vram_run_release(t, r, old);
     vram_run_release(t, r, more);

@@ -147,7 +147,7 @@ void vram_op_standing(vram_tape *t, vram_size size, int width);                 
 vram_cell vram_op_softmax(vram_tape *t, vram_cell x, vram_what what);
 vram_cell vram_op_dropout(vram_tape *t, vram_cell x, double p, vram_what what);
 vram_cell vram_op_kept(vram_tape *t, vram_size size, int width, vram_what what);
-vram_cell vram_op_embedding(vram_tape *t, vram_cell weight, vram_size out, int width, vram_what what);
+vram_cell vram_op_embedding(vram_tape *t, vram_cell weight, double whole, vram_size out, int width, vram_what what); /* whole: bytes of what is then added to another gradient of the weight's; 0: as many as the weight's */
 
 typedef struct {
     vram_size out, statistics, delta, dq_sum, dk_heads, dv_heads, mask;

@@ -358,6 +358,22 @@ static void add_leaf(const trainer *r, const vram_replay *replay)
     }
 }
 
+/* The table of words, whose gradient PyTorch's own tensor parallelism keeps whole to the step: elements of the rank's own, and beyond these */
+typedef struct { double own, beyond; } table;
+
+static table whole_table(const trainer *r)
+{
+    table sum = {0, 0};
+    bool none = r->lora || r->m->params_override > 0 || !vram_table_stays_whole(r->s, r->m) || ranks_from(r->s, 2) > 1 || vram_steps_in_backward(r->s);
+    for (int i = 0; i < r->m->tensors && !none; i++) {
+        const vram_tensor *t = &r->m->tensor[i];
+        if (t->part != VRAM_PART_EMBEDDING || t->shard != VRAM_SHARD_VOCABULARY || vram_rank_tensor_params(r->s, r->m, t) <= 0) continue;
+        sum.own += vram_rank_layer_params(r->s, r->m, t);
+        sum.beyond += vram_tensor_params(t) - vram_rank_layer_params(r->s, r->m, t);
+    }
+    return sum;
+}
+
 /* Either what the optimizer makes, or the logits, which the caller lets go of when backward is over. */
 static void step(const trainer *r, const vram_replay *replay)
 {
@@ -369,6 +385,8 @@ static void step(const trainer *r, const vram_replay *replay)
         vram_sharding_entries(&list, r->sharding, r->role, VRAM_BIT(VRAM_PHASE_STEP), r->report);
     }
     if (is_deepspeed(r)) return; /* its optimizer's temporaries are among these */
+    double own = whole_table(r).own; /* cut out of the whole for the step (torch/distributed/tensor/placement_types.py, _replicate_to_shard) */
+    if (own * r->width > t.copies * t.elements * t.bytes) t = (temporary){1, own, r->width};
     if (vram_caller_keeps_logits(r->s) && t.copies * t.elements * t.bytes <= replay->logits_bytes + leaf_bytes(r, replay)) {
         if (replay->logits_bytes > 0) vram_replay_logits(replay, r->role, VRAM_BIT(VRAM_PHASE_STEP), r->report);
         add_leaf(r, replay);
@@ -476,6 +494,11 @@ static void second_gradient(const trainer *r, double elements)
     vram_times(vram_times(e, VRAM_SYMBOL_PARAMETERS, elements), VRAM_SYMBOL_BYTES_PER_PARAMETER, r->width);
 }
 
+static void beyond_own(const trainer *r, double elements, unsigned phases)
+{
+    vram_times(vram_times(add(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_EMBEDDING, VRAM_SOURCE_ARITHMETIC, phases), VRAM_SYMBOL_PARAMETERS, elements), VRAM_SYMBOL_BYTES_PER_PARAMETER, r->gradient_width);
+}
+
 static void gradients(trainer *r, const vram_replay *replay)
 {
     double width = r->gradient_width;
@@ -491,8 +514,10 @@ static void gradients(trainer *r, const vram_replay *replay)
             vram_times(vram_times(add(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, VRAM_SOURCE_ARITHMETIC, backward), VRAM_SYMBOL_PARAMETERS, replay->gradient_elements), VRAM_SYMBOL_BYTES_PER_PARAMETER, r->width);
         return;
     }
+    double beyond = whole_table(r).beyond;
     if (replay->gradients_stand) {
         per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, r->params, width, 2, gradients_stand(r) ? pass | backward | step_bit : backward | step_bit);
+        beyond_own(r, beyond, gradients_stand(r) ? pass | backward | step_bit : backward | step_bit);
         slack(r, 1, width, gradients_stand(r) ? pass | backward | step_bit : backward | step_bit);
         second_gradient(r, replay->gradient_elements);
         return;
@@ -500,7 +525,9 @@ static void gradients(trainer *r, const vram_replay *replay)
     /* those that backward has made at its peak, and those that come after it; of a declared model the same share of what it declares */
     double counted = r->m->params_override > 0 && !r->lora ? counted_params(r) : r->params;
     double made = floor(replay->gradient_elements / vram_max(counted, 1) * r->params), early = vram_min(made, r->params);
-    second_gradient(r, made - early);
+    bool all = made - early >= beyond; /* the embedding is the last */
+    beyond_own(r, beyond, all ? backward | step_bit : step_bit);
+    second_gradient(r, made - early - (all ? beyond : 0));
     per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, early, width, 2, backward | step_bit);
     slack(r, 1, width, early >= r->params ? backward | step_bit : step_bit);
     if (r->params > early) per_parameter(r, VRAM_COMPONENT_GRADIENTS, VRAM_WHAT_TRAINABLE, r->params - early, width, 2, step_bit);

@@ -165,6 +165,33 @@ TEST(parallel_tensor, "tensor parallelism outside Megatron, as PyTorch's allocat
     }
 }
 
+/* The same without FSDP, of six layers of Llama 3.1 8B and eight of Llama 3.2 3B (whose head is the embedding, DTensors being tied again once they are divided):
+ * the table of words has a whole gradient on each rank, which stays to the step and of which the optimizer cuts its own part. */
+TEST(parallel_table, "tensor parallelism outside Megatron: the gradient of the table of words is whole")
+{
+#define SHORT(layers, hidden, inner, heads, tied) "\"model\":{\"model_type\":\"llama\",\"hidden_size\":" hidden ",\"intermediate_size\":" inner ",\"num_hidden_layers\":" layers ",\"num_attention_heads\":" heads ",\"num_key_value_heads\":8,\"head_dim\":128,\"vocab_size\":128256,\"tie_word_embeddings\":" tied "},"
+#define EIGHT SHORT("6", "4096", "14336", "32", "false")
+#define THREE SHORT("8", "3072", "8192", "24", "true")
+#define RUN(model, training, parallel) "{\"task\":\"training\",\"overheads\":false," model "\"training\":{\"method\":\"full\",\"sequence_length\":1024,\"micro_batch\":2,\"attention\":\"sdpa\"," training "},\"parallel\":{" parallel "}}"
+#define FUSED "\"precision\":\"bf16\",\"optimizer_impl\":\"fused\""
+    const struct { const char *name, *scenario; double step, peak; } rows[] = {
+        {"tp2", RUN(EIGHT, FUSED, "\"tensor\":2"), 10496701952, 11155053568},
+        {"tp4", RUN(EIGHT, FUSED, "\"tensor\":4"), 5769721344, 6010084352},
+        {"tp8", RUN(EIGHT, FUSED, "\"tensor\":8"), 3414357504, 3448609792},
+        {"tp4-ck", RUN(EIGHT, FUSED ",\"checkpointing\":\"full\"", "\"tensor\":4"), 5770507776, 5770507776},
+        {"tp4-foreach", RUN(EIGHT, "\"precision\":\"bf16\"", "\"tensor\":4"), 6687458304, 6687458304},
+        {"tp4-fp32", RUN(EIGHT, "\"precision\":\"fp32\",\"optimizer_impl\":\"fused\"", "\"tensor\":4"), 11542558208, 11542558208},
+        {"tp4-ck-accumulated", RUN(EIGHT, FUSED ",\"checkpointing\":\"full\",\"gradient_accumulation\":4", "\"tensor\":4"), 5770507776, 6858261504},
+        {"tied-tp4sp", RUN(THREE, FUSED, "\"tensor\":4,\"sequence\":true"), 2536716800, 3719248896},
+        {"tied-tp4-ck", RUN(THREE, FUSED ",\"checkpointing\":\"full\"", "\"tensor\":4"), 2537503232, 3720035328},
+    };
+    for (int i = 0; i < COUNT(rows); i++) {
+        double step = test_alive(rows[i].scenario, VRAM_PHASE_STEP, ~0u), most = test_peak(rows[i].scenario);
+        CHECK(step > rows[i].step * 0.997 && step < rows[i].step * 1.003, "%s: step %.0f, not %.0f", rows[i].name, step, rows[i].step);
+        CHECK(most > rows[i].peak * 0.998 && most < rows[i].peak * 1.002, "%s: peak %.0f, not %.0f", rows[i].name, most, rows[i].peak);
+    }
+}
+
 /* Of actor and critic the fuller instant is entered; what the engine holds beside them decides which one that is. */
 TEST(parallel_ppo, "PPO over ranks, with adapters and without: a larger micro-batch never needs less")
 {
