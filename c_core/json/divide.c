@@ -27,6 +27,7 @@ typedef struct {
     double least;      /* no fewer GPUs can do */
     division found, nearest; /* the last that fits; the one that needs the least */
     double peak, headroom;   /* of what was found */
+    double bound, limit;     /* of the last one tried: what its report says is needed, and the sequences that its engine runs; 0: no limit */
 } search;
 
 static bool divides(double whole, double parts) { return whole == parts * vram_floor_div(whole, parts); }
@@ -156,6 +157,8 @@ static const vram_report *run(search *q, const division *d)
 static bool attempt(search *q, division *d)
 {
     const vram_report *r = run(q, d);
+    q->bound = r ? (double)r->fit[0].gpus_needed : 1;
+    q->limit = r && r->pool.first_bytes > 0 ? r->pool.sequences_limit : 0;
     if (!r || refused(r)) return false;
     d->gpus = gpus_of(q->s, d);
     d->verdict = (int)r->fit[0].verdict;
@@ -199,18 +202,15 @@ static bool find(search *q)
     return over(q, n);
 }
 
-/* What is undivided says how few could do, and how many replicas of a server the sequences want. 0: what stays on each GPU is more than it has. */
-static void bound(search *q)
+/* What is undivided says how few could do (0: what stays on each GPU is more than it has), and how many replicas of a server the sequences want. */
+static void begin(search *q)
 {
-    division list[WAYS];
-    vram_error error;
-    bool alone = divisions(q, 1, list) > 0;
+    division list[WAYS] = {as_said(q, 1, 1, 1)};
+    divisions(q, 1, list);
     if (q->by == HEADS && trains(q)) list[0] = as_said(q, 1, (double)q->s->parallel.tensor, (double)q->s->parallel.pipeline); /* where work is known to be divided */
-    const vram_report *r = alone ? run(q, &list[0]) : vram_json_run(q->json, q->tree, true, &error);
-    q->least = 1;
-    if (!r) return;
-    if (alone) q->least = (double)r->fit[0].gpus_needed;
-    if (r->pool.first_bytes > 0) q->replicas = vram_ceil_div((double)q->s->batch, r->pool.sequences_limit);
+    attempt(q, &list[0]);
+    q->least = q->bound;
+    if (q->limit > 0) q->replicas = vram_ceil_div((double)q->s->batch, q->limit);
 }
 
 static manner manner_of(const vram_scenario *s)
@@ -254,10 +254,11 @@ void vram_json_divide(vram_json *json, cJSON *scenario, const vram_scenario *s, 
     search q = {.json = json, .tree = scenario, .s = s, .by = manner_of(s), .widest = widest_of(s), .replicas = 1};
     cJSON *gpus = cJSON_DetachItemFromObjectCaseSensitive(scenario, "gpus");
     double idle = (double)s->gpus - vram_gpus_of_degrees(s);
-    bound(&q);
+    begin(&q);
     limits(&q);
-    row->found = q.least > 0 && find(&q);
-    if (!row->found && q.nearest.gpus <= 0) { /* not even the most have been tried: what would they need? */
+    bool alone = q.found.gpus == 1; /* fits as it is */
+    row->found = alone || (q.least > 0 && find(&q));
+    if (!row->found) { /* and what would the most of them need? */
         q.least = 0;
         row->found = over(&q, q.most);
     }

@@ -122,7 +122,7 @@ static void copy_name(char *to, size_t room, const char *from)
 static void answer_gpus(const question *q, const vram_scenario *s, vram_json_answer *row)
 {
     vram_error error;
-    const vram_report *r = vram_json_run(q->json, q->tree, true, &error);
+    const vram_report *r = s->gpus > 1 ? vram_json_run(q->json, q->tree, true, &error) : NULL; /* one is no matter */
     row->divides = true;
     row->trains = s->task != VRAM_TASK_INFERENCE;
     vram_json_divide(q->json, q->tree, s, r ? r->fit[0].verdict : VRAM_VERDICT_NO, row);

@@ -597,7 +597,7 @@ for (const [place, url, allowed] of places) {
     const shown = /= (.*) >/.exec(await text(page, '.claim-total'))[1]
     for (const sum of await page.$$eval('.claim-after', all => all.map(n => n.textContent))) assert.ok(sum.startsWith(shown), `${sum}, ${shown}`)
     await open(page, url, '#v=1&task=training&model=llama-3.1-405b&gpu=rtx-4090&lang=en')
-    assert.match(await text(page, '#sentence'), /at least [\d,]+\./)
+    assert.match(await text(page, '#sentence'), /over 1,024 .* each would still need [\d,.]+ [GT]B\.$/)
   })
 
   await on('practice: a quiz by its seed, answered by keyboard to the score, and again', async page => {
@@ -794,19 +794,51 @@ for (const [place, url, allowed] of places) {
     assert.equal(await page.$eval('.compare-note', n => n.hidden), true)
   })
 
-  await on('copies of a model that does not fit are not told to become more', async page => {
-    for (const [hash, say] of [['task=training&model=qwen3-8b&parallel.data=8', /more copies; dividing the model \(ZeRO-3 or FSDP\) helps/], ['task=training&model=qwen3-8b&gpus=8', /more copies/],
-      ['model=llama-3.1-70b&gpus=8', /more copies; dividing the model \(tensor parallelism\) helps/], ['task=training&model=qwen3-8b', /it takes at least \d+/]]) {
+  await on('copies of a model that does not fit are not told to become more: divided, it fits, and a click divides it', async page => {
+    for (const [hash, say, degrees] of [
+      ['task=training&model=qwen3-8b&parallel.data=8', /more copies; divided over them \(FSDP 2 over 8\), it fits\.$/, { 'parallel.zero': '3', 'parallel.engine': 'fsdp2' }],
+      ['task=training&model=qwen3-8b&gpus=8', /more copies; divided over them \(FSDP 2 over 8\), it fits\.$/, { 'parallel.data': '8', 'parallel.zero': '3', 'parallel.engine': 'fsdp2' }],
+      ['model=llama-3.1-70b&gpus=8', /more copies; divided over them \(tensor 8\), it fits\.$/, { 'parallel.tensor': '8' }],
+      ['task=training&model=qwen3-8b', /it does not fit; it takes \d+ \(FSDP 2 over \d+\)\.$/, { 'parallel.zero': '3', 'parallel.engine': 'fsdp2' }],
+      ['model=qwen2.5-32b&engine=vllm&gpu=rtx-4090&batch=8', /it takes \d+ \(.*(tensor|pipeline) \d+\)\.$/, {}],
+    ]) {
       await open(page, url, `#v=1&${hash}&lang=en`)
       assert.match(await text(page, '#sentence'), say, hash)
-      const verdicts = await page.$$eval('#compare tr[data-verdict="no"] .compare-verdict', all => all.map(n => n.textContent))
-      for (const v of verdicts) assert.match(v, /copies/.test(say.source) ? /^does not fit$/ : /^at least \d+$/, hash)
-      assert.ok(verdicts.length > 0)
-      await page.click('#form [data-path="gpu"] [role="combobox"]')
-      await page.waitForFunction(() => document.querySelectorAll('[role="option"]').length > 0)
-      const menu = await page.$$eval('[role="option"]', all => all.map(n => n.textContent))
-      assert.ok(menu.some(v => (/copies/.test(say.source) ? /does not fit$/ : /at least \d+$/).test(v)), `${hash}: the menu says so, too: ${menu.slice(0, 2)}`)
+      const rows = await page.$$eval('#compare tr[data-verdict="no"] .compare-verdict', all => all.map(n => [n.textContent, n.title]))
+      for (const [verdict, division] of rows) assert.ok(division ? /^takes \d/.test(verdict) : verdict === 'does not fit', `${hash}: ${verdict}`)
+      assert.ok(rows.length > 0)
+      const number = Number(/it takes (\d+)/.exec(await text(page, '#sentence'))?.[1] ?? 8)
+      await page.click('#sentence .division')
+      await rest(page)
+      assert.match(await page.$eval('#sentence', n => n.dataset.verdict), /fits|tight/, hash)
+      assert.match(await text(page, '#sentence'), new RegExp(`^Each of ${number} GPUs`), hash)
+      const said = await page.evaluate(() => location.hash)
+      for (const [path, value] of Object.entries(degrees)) assert.ok(said.includes(`${path}=${value}`), `${said}: ${path}`)
+      assert.equal(await page.evaluate(() => document.activeElement.id), 'answer')
     }
+  })
+
+  await on('no number of GPUs holds what one sequence makes on each: it is said with the number that is left', async page => {
+    await open(page, url, '#v=1&task=training&model=qwen3-8b&parallel.engine=fsdp2&gpu=rtx-4090&lang=en')
+    assert.match(await text(page, '#sentence'), /no number of them would do: over 1,024 \(FSDP 2 over 1,024\), each would still need \d[\d.]* GB\.$/)
+    assert.equal(await page.$$eval('#sentence button', all => all.length), 0)
+  })
+
+  await on('GPUs that are typed are offered to divide the model over; a degree that is chosen says how many there are', async page => {
+    await open(page, url, '#v=1&model=qwen3-32b&engine=vllm&gpu=rtx-4090&lang=en')
+    await retype(page, '.field-gpu .gpu-row input.number', '4')
+    await rest(page)
+    assert.equal(await text(page, '.field-gpu .division'), 'Divide over all 4: tensor 4')
+    await page.click('.field-gpu .division')
+    await rest(page)
+    assert.match(await page.evaluate(() => location.hash), /parallel\.tensor=4/)
+    assert.doesNotMatch(await page.evaluate(() => location.hash), /gpus=4/)
+    assert.match(await text(page, '#sentence'), /^Each of 4 GPUs/)
+    await open(page, url, linkOf('qwen3-8b-fsdp', {}, '&lang=en')) // says eight of itself
+    await page.click('#form [data-path="parallel.data"] .step')
+    await rest(page)
+    assert.match(await text(page, '#sentence'), /^Each of 4 GPUs/)
+    assert.match(await page.evaluate(() => location.hash), /gpus=(&|$)/)
   })
 
   await on('where an engine leaves some of the card alone, the sentence and the other cards say so, and what is free comes out', async page => {

@@ -1,5 +1,6 @@
 // The same need on other cards: every card's memory as an outline to one scale, the need as a fill and one line through all.
 import { el, keyed, setAttr, setProse, setText, show } from './dom.js';
+import { divisionText } from './division.js';
 import { sentences, ui, word } from './i18n.js';
 import { contextAtPeak, givenBack, isPooled, need, segmentsOf } from './reading.js';
 import { valueWord } from './texts.js';
@@ -8,9 +9,9 @@ import { bytes, bytesFull, count } from './units.js';
 const ROOM = 2; // the scale shows up to so many times the need
 const ORDINARY = 100e9; // bytes; and at least so much, so that small needs do not make every card endless
 
-// fitOn(gpu id): the scenario on that card, for cards that the report does not compare with by itself
+// fitOn(gpu id): the scenario on that card; cardsOn(gpu id): how many of them it takes
 // onMore(): all cards are wanted, or no longer
-export function makeCompare(root, { fitOn, onMore }) {
+export function makeCompare(root, { fitOn, cardsOn, onMore }) {
   const caption = el('caption', { class: 'vh' });
   const heads = ['gpu', 'usable', 'verdict'].map((id) => ({ id, node: el('th', { scope: 'col', class: `col-${id}` }) }));
   const body = el('tbody', {});
@@ -20,7 +21,7 @@ export function makeCompare(root, { fitOn, onMore }) {
   const more = el('button', { type: 'button', class: 'quiet-button' });
   let all = false;
   let last = null;
-  let others = [];
+  let answers = new Map(); // of each card that is shown, the fit and how many it takes
   more.addEventListener('click', () => { all = !all; onMore(); });
   root.append(note, table, more);
 
@@ -36,14 +37,14 @@ export function makeCompare(root, { fitOn, onMore }) {
     return row;
   }
 
-  // Of the cards that the report leaves out, a piece of work each.
-  function* fitsOfOthers({ report, presets }) {
-    const there = new Set(report.fits.map((f) => f.gpu));
-    const found = [];
-    for (const g of all ? presets.gpus : []) {
-      if (there.has(g.id)) continue;
-      const fit = fitOn(g.id);
-      if (fit) found.push(fit);
+  // Each card's own answer, two pieces of work each. The scenario's own is in the report.
+  function* askAll({ report, cards, presets }) {
+    const [own] = report.fits;
+    const found = new Map();
+    for (const id of all ? presets.gpus.map((g) => g.id) : report.fits.map((f) => f.gpu)) {
+      const fit = id === own.gpu ? own : fitOn(id);
+      yield;
+      if (fit) found.set(id, { ...fit, takes: fit.verdict !== 'no' ? null : id === own.gpu ? cards : cardsOn(id) });
       yield;
     }
     return found;
@@ -56,7 +57,7 @@ export function makeCompare(root, { fitOn, onMore }) {
     const own = report.fits[0].gpu;
     const there = new Set(report.fits.map((f) => f.gpu));
     const rest = presets.gpus.filter((g) => !there.has(g.id));
-    const rows = [...report.fits, ...others]
+    const rows = [...answers.values()]
       .sort((a, b) => a.usable_bytes - b.usable_bytes || a.gpu.localeCompare(b.gpu));
     // One scale for all: the need with room around it. A card larger than that runs off the edge, and so does a need larger than all cards.
     const largest = Math.max(...rows.map((f) => f.usable_bytes));
@@ -78,8 +79,9 @@ export function makeCompare(root, { fitOn, onMore }) {
       p.over.style.setProperty('width', bytesNeeded > f.usable_bytes ? `calc(${pct(bytesNeeded)} - ${pct(f.usable_bytes)})` : '0');
       setText(p.usable, bytes(f.usable_bytes, unit));
       setAttr(p.usable, 'title', bytesFull(f.usable_bytes));
-      setText(p.verdict, f.verdict === 'no' && f.gpus_needed ? ui('verdict_needs', { n: count(f.gpus_needed) }) : word('verdict', f.verdict));
-      p.verdict.dataset.cards = f.gpus_needed;
+      setText(p.verdict, f.takes?.value > 0 ? ui('verdict_takes', { n: count(f.takes.value) }) : word('verdict', f.verdict));
+      setAttr(p.verdict, 'title', f.takes?.value > 0 ? divisionText(f.takes.parallel, report.scenario) : null);
+      p.verdict.dataset.cards = f.takes ? f.takes.value ?? 0 : report.scenario.gpus;
     });
     setProse(note, noteOf(report, bytesNeeded, unit));
     show(note, note.textContent !== '');
@@ -89,7 +91,7 @@ export function makeCompare(root, { fitOn, onMore }) {
 
   return {
     * update(next) {
-      others = yield* fitsOfOthers(next);
+      answers = yield* askAll(next);
       last = next;
       draw();
     },

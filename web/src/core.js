@@ -50,6 +50,8 @@ export async function openCore(bytes, presets) {
     options: (scenario, options) => call(OP.options, { scenario, options }).options ?? {},
     // the inverse questions: [{path, value, limit, bytes, …}, …]
     solve: (scenario, paths) => recall(OP.solve, { scenario, for: paths }).solve ?? [],
+    // how many GPUs it takes, divided how: {value, parallel, nearest, over}; null for what is refused
+    cards: (scenario) => call(OP.solve, { scenario, for: ['gpus'] }).solve?.[0] ?? null,
     // a training step instant by instant: {components, points: [{phase, place, bytes}, …]}
     timeline: (scenario) => (scenario.task === 'training' ? recall(OP.timeline, scenario).timeline : null) ?? null, // of rl only phases, which the columns show
     // {verdict, changes, bytes, needed_bytes, usable_bytes, peak_phase, alternatives}

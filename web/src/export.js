@@ -33,13 +33,13 @@ export function csvOf(all) {
 }
 
 export function markdownOf(all) {
-  const { report, presets, unit, address } = all;
+  const { report, unit, address } = all;
   const at = phaseOf(all);
   const cell = (v) => String(v).replace(/[\\|*_`<>[\]]/g, '\\$&').replaceAll('\n', ' ');
   const line = (cells) => `| ${cells.join(' | ')} |`;
   const heads = ['component', 'what', 'formula', 'bytes', 'unit', 'kind'];
   return [
-    `**${cell(sentenceText(report, presets, unit))}**`, '',
+    `**${cell(sentenceText(all))}**`, '',
     line(heads.map((id) => headOf(id, unit))),
     line(heads.map((id) => (id === 'bytes' || id === 'unit' ? '--:' : '---'))),
     ...rowsOf(all).map((r) => line([cell(r.component), cell(r.what), `${cell(r.symbols)} = ${cell(r.values)}`, r.bytes.toLocaleString('en'), bytes(r.bytes, unit), cell(r.kind)])),

@@ -1,6 +1,7 @@
 // The form. Built once from the core's tables; every change only updates it in place.
 import { combobox } from './combobox.js';
 import { chips, freshId, names, number } from './controls.js';
+import { divisionButton, divisionPatch, divisionText, withDegree } from './division.js';
 import { el, setAttr, setText, show } from './dom.js';
 import { choices, fallback, isVisible } from './fields.js';
 import { ui, word } from './i18n.js';
@@ -12,8 +13,8 @@ import { bytesFull, bytesShort, count, halfWidth, readCount } from './units.js';
 
 // actions: {patch(patch, settled), prices(path, values) -> Map}
 export function makeForm(root, { index, presets, actions }) {
-  const pick = (path) => (value) => actions.patch({ [path]: value }, true);
-  const type = (path) => (value) => actions.patch({ [path]: value }, false);
+  const pick = (path) => (value) => actions.patch(withDegree(path, value), true);
+  const type = (path) => (value) => actions.patch(withDegree(path, value), false);
 
   // ---- one field: label, what is chosen, one line of help that an error takes the place of
   function makeField(field) {
@@ -53,7 +54,9 @@ export function makeForm(root, { index, presets, actions }) {
 
   // ---- GPU and how many
   const gpuLabel = el('span', { class: 'field-label', id: freshId('gpu') });
-  const gpuNote = el('p', { class: 'field-note', id: freshId('note') });
+  const gpuHelp = el('span', {});
+  const divide = divisionButton((changes) => actions.patch(changes, true)); // over the GPUs that are there
+  const gpuNote = el('p', { class: 'field-note', id: freshId('note') }, gpuHelp, divide);
   const gpuCombo = combobox({ labelledby: gpuLabel.id, describedby: gpuNote.id, priced: { values: () => presets.gpus.map((g) => g.id), of: (ids) => actions.prices('gpu', ids) }, itemsOf: gpuItems, onPick: (value) => actions.patch({ gpu: value }, true) });
   const gpusField = index.byPath.get('gpus');
   const gpusId = freshId('gpus');
@@ -143,7 +146,7 @@ export function makeForm(root, { index, presets, actions }) {
       return out;
     },
 
-    // context: {slot, base, valueOf, unit, prices: {path: [...]}}; the prices may be those of a moment ago
+    // context: {slot, base, valueOf, unit, prices: {path: [...]}, cards}; the prices may be those of a moment ago
     update(context) {
       now = context;
       const { slot, valueOf, unit, prices } = context;
@@ -178,7 +181,14 @@ export function makeForm(root, { index, presets, actions }) {
       if (document.activeElement !== gpusInput || readGpus() !== gpus) gpusInput.value = gpus ?? '';
       gpusInput.placeholder = String(slot.report?.scenario.gpus ?? '');
       const gpuError = under('gpu') ?? under('gpus');
-      setText(gpuNote, gpuError ? errorText(gpuError) : fieldHelp('gpu'));
+      const over = gpuError ? null : context.cards?.over;
+      show(gpuHelp, !over);
+      show(divide, Boolean(over));
+      setText(gpuHelp, gpuError ? errorText(gpuError) : fieldHelp('gpu'));
+      if (over) {
+        setText(divide, ui('divide_over', { n: count(over.gpus), division: divisionText(over.parallel, slot.report.scenario) }));
+        divide.patch = divisionPatch(over.parallel, slot.report.scenario);
+      }
       gpuNote.classList.toggle('error', Boolean(gpuError));
       setAttr(gpusInput, 'aria-invalid', under('gpus') ? 'true' : null);
 

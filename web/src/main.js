@@ -7,9 +7,10 @@ import { makeClaim } from './claim.js';
 import { makeCompare } from './compare.js';
 import { openCore } from './core.js';
 import { placesOf } from './curve.js';
+import { isAsked } from './division.js';
 import { el, keyed, setAttr, setText, show } from './dom.js';
 import { tellHeight } from './embed.js';
-import { fallback, indexTables, valueReader } from './fields.js';
+import { fallback, indexTables, seen, valueReader } from './fields.js';
 import { cardPng, chartPng, csvOf, fileName, markdownOf, save } from './export.js';
 import { makeForm } from './form.js';
 import { makeGuide } from './guide.js';
@@ -135,6 +136,27 @@ export async function start({ wasm, presets, accuracy }) {
     sayLater();
   }
 
+  // How many GPUs it takes, where a report leaves that open: asked once of a scenario, when its answer is painted.
+  let cardsKnown = { of: null, answer: null };
+  function* askCards({ scenario, report, error }) {
+    if (error || !isAsked(report) || cardsKnown.of === report) return;
+    cardsKnown = { of: report, answer: core.cards(seen(index, scenario)) };
+    all.cards = cardsKnown.answer;
+    showAnswer();
+    if (shown.embed !== '1') form.update(formContext());
+    yield;
+  }
+  function showAnswer() {
+    fillSentence($('sentence'), all, divide);
+    document.title = shown.view ? ui(`view_${shown.view}`) : title(all);
+  }
+
+  // The division that the sentence names; its button goes, and what is read on from is the answer.
+  function divide(changes) {
+    patch(changes, true);
+    $('answer').focus({ preventScroll: true });
+  }
+
   // What was typed is no scenario at all: the last good answer stays, under the reason of now.
   function refuse(error) {
     slots = [{ ...slots[0], error }, ...slots.slice(1)];
@@ -197,7 +219,12 @@ export async function start({ wasm, presets, accuracy }) {
     onDrop: () => pair([slots[0]]),
   });
   const timeline = makeTimeline($('time'), { onPhase: (id) => { phase = id; render(); }, onComponent: light, onPick: (key) => ledger.open(key) });
-  const compare = makeCompare($('compare'), { onMore: () => later(rest()), fitOn: (id) => core.estimate({ ...slots[0].report.scenario, gpu: id }).fits?.[0] ?? null });
+  const onCard = (id) => ({ ...seen(index, slots[0].scenario), gpu: id });
+  const compare = makeCompare($('compare'), {
+    onMore: () => later(rest()),
+    fitOn: (id) => core.estimate(onCard(id)).fits?.[0] ?? null,
+    cardsOn: (id) => core.cards(onCard(id)),
+  });
   const facts = makeFacts($('facts'));
   const notes = makeNotes($('notes-block'), {
     onFix(changes) { // its button goes: what is read on from is the heading, or the answer
@@ -318,19 +345,19 @@ export async function start({ wasm, presets, accuracy }) {
     showNotices();
 
     chapters.update({ preset: slot.preset });
-    if (shown.embed !== '1') form.update(formContext());
+    const cards = cardsKnown.of === report ? cardsKnown.answer : null;
+    if (shown.embed !== '1') form.update(formContext(cards));
     if (!report) return;
 
-    fillSentence($('sentence'), report, presets, u);
-    document.title = shown.view ? ui(`view_${shown.view}`) : title(report, presets, u);
     root.classList.toggle('stale', slot.error !== null);
     show($('stale'), slot.error !== null);
     setText($('stale'), slot.error ? ui('stale', { why: errorText(slot.error) }) : '');
     all = {
-      report, alone: shown.embed === '1', second: slots[1]?.report ?? null, presets, lists, unit: u, phase, usable: report.fits[0].usable_bytes,
+      report, cards, alone: shown.embed === '1', second: slots[1]?.report ?? null, presets, lists, unit: u, phase, usable: report.fits[0].usable_bytes,
       roles: report.entries.some((e) => e.role !== 'model' && e.component !== CONTEXT),
       quoted: presets.scenarios.find((s) => s.id === slot.preset)?.quoted,
     };
+    showAnswer();
     if (shown.view === 'claim') claim.update({ ...all, slot });
     if (shown.embed !== '1') showPanel(); // before its prices are known: what stands below it does not move then
     guide.update({ preset: slot.preset, report, unit: u });
@@ -364,6 +391,7 @@ export async function start({ wasm, presets, accuracy }) {
     const now = all;
     if (!now || shown.view) return;
     const alone = shown.embed === '1';
+    yield* askCards(slot);
     if (!alone) {
       if (!slot.error) priced.set(slot.scenario, slot.report);
       yield* pricesOfVariants(slot);
@@ -427,7 +455,8 @@ export async function start({ wasm, presets, accuracy }) {
     panel.update({ preset, price: (p) => toldPrices.get(preset)?.get(p), isActive: (p) => same(scenario, told(preset, p)), unit: unit() });
   }
 
-  const formContext = () => ({
+  const formContext = (cards = all?.cards) => ({
+    cards,
     first: presets.scenarios.find((s) => s.id === slots[0].preset)?.controls,
     slot: slots[0], base: baseOf(slots[0]), valueOf: valueReader(index, slots[0].scenario, slots[0].report?.scenario), unit: unit(), prices,
   });
@@ -464,7 +493,7 @@ export async function start({ wasm, presets, accuracy }) {
     clearTimeout(timer);
     timer = setTimeout(() => {
       const [slot] = slots;
-      setText($('status'), slot.error ? errorText(slot.error) : sentenceText(slot.report, presets, unit()));
+      setText($('status'), slot.error ? errorText(slot.error) : sentenceText(all));
     }, SAY_AFTER);
   }
 

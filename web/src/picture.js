@@ -96,10 +96,11 @@ export const subject = (report, presets) => {
 };
 
 // Top: whose memory, and the sentence. -> {y, parts}
-function headOf({ report, presets, unit }) {
+function headOf(all) {
+  const { report, presets } = all;
   const parts = [write(linesOf(subject(report, presets), 14 * CODED, WIDE, 1)[0], MARGIN, MARGIN + 12, { 'font-size': 14, fill: LIGHT.quiet })];
   let y = MARGIN + 18;
-  for (const line of linesOf(sentenceText(report, presets, unit), HEAD.size * HEAD.wider, WIDE)) parts.push(write(line, MARGIN, (y += 30), { 'font-size': HEAD.size, 'font-weight': HEAD.weight }));
+  for (const line of linesOf(sentenceText(all), HEAD.size * HEAD.wider, WIDE)) parts.push(write(line, MARGIN, (y += 30), { 'font-size': HEAD.size, 'font-weight': HEAD.weight }));
   return { y, parts };
 }
 
@@ -150,10 +151,11 @@ function footOf(address, top) {
   return { y, parts: [tag('path', { d: `M${MARGIN} ${top}H${WIDTH - MARGIN}`, stroke: LIGHT.rule }), /^https?:/.test(address) ? tag('a', { href: address }, lines) : lines] };
 }
 
-function sheet(height, { report, presets, unit, lang, address }, hatches, parts, ground = LIGHT.paper) {
+function sheet(height, all, hatches, parts, ground = LIGHT.paper) {
+  const { lang, address } = all;
   hatches.set('h-taken', hatch('h-taken', LIGHT.taken, { step: 5, line: 1.5, turn: -45 }));
   return tag('svg', { xmlns: 'http://www.w3.org/2000/svg', width: WIDTH, height, viewBox: `0 0 ${WIDTH} ${height}`, 'font-family': FONT, 'xml:lang': lang, role: 'img' },
-    tag('title', {}, safe(sentenceText(report, presets, unit))), tag('desc', {}, safe(address)), tag('defs', {}, [...hatches.values()]),
+    tag('title', {}, safe(sentenceText(all))), tag('desc', {}, safe(address)), tag('defs', {}, [...hatches.values()]),
     ground && tag('rect', { width: WIDTH, height, fill: ground }), parts);
 }
 

@@ -1,6 +1,7 @@
 // What each choice would come to: the scenario with one value replaced. Form, menus and what-if ask for the same ones; each is computed once, a value at a time,
 // and the value that is set already is what the report says.
-import { getPath } from './paths.js';
+import { isDegree } from './division.js';
+import { getPath, withPath } from './paths.js';
 
 export function makePrices(core) {
   let of = ''; // the scenario that is known, as text
@@ -17,7 +18,8 @@ export function makePrices(core) {
     return answers;
   }
 
-  const ask = (scenario, path, values) => core.options(scenario, { [path]: values })[path] ?? [];
+  // Another degree means another number of GPUs, as choosing it does.
+  const ask = (scenario, path, values) => core.options(isDegree(path) ? withPath(scenario, 'gpus', undefined) : scenario, { [path]: values })[path] ?? [];
   // `report`: what the scenario itself comes to
   function set(scenario, report) {
     answersOf(scenario, '');

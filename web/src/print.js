@@ -29,7 +29,7 @@ export function fillPaper(root, all) {
   const picture = new DOMParser().parseFromString(cardSvg(all, { bare: true }), 'image/svg+xml').documentElement;
   root.replaceChildren(
     el('p', { class: 'paper-subject' }, subject(report, presets)),
-    el('p', { class: 'paper-sentence' }, sentenceText(report, presets, unit)),
+    el('p', { class: 'paper-sentence' }, sentenceText(all)),
     document.importNode(picture, true),
     tableOf(all),
     el('ul', {}, report.notes.map((n) => el('li', {}, noteText(n, report.scenario.engine, unit)))),
