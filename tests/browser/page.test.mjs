@@ -2,6 +2,7 @@
 // of its policy and any request to elsewhere fails the test it happens in (withPage).
 
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { pathToFileURL } from 'node:url'
 import { test, skip } from '../harness.mjs'
@@ -865,6 +866,14 @@ for (const [place, url, allowed] of places) {
     assert.match(await text(page, `${tile} .limit-left`), /^Set now\. \d[\d.]* \wB stay free\.$/)
     const [links, same] = await page.evaluate(tile => { const before = history.length; document.querySelector(tile).click(); return [history.length - before, document.activeElement === document.querySelector(tile)] }, tile)
     assert.deepEqual([links, same, await page.$eval(tile, b => b.getAttribute('aria-disabled'))], [0, true, 'true']) // what is set is no choice; the keyboard stays where it is
+  })
+
+  await on('how far it goes: the questions are those that the program asks of the whole scenario', async page => {
+    for (const id of ['llama-3.1-8b-32k', 'gemma-3-27b-gguf', 'qwen2.5-7b-lora-24gb', 'grpo-qwen2.5-7b', 'dpo-llama-3.1-8b']) {
+      const run = spawnSync('build/vram', ['solve', '-', '--json'], { input: JSON.stringify(presets.scenarios.find(s => s.id === id).scenario) })
+      await open(page, url, linkOf(id, {}, '&lang=en'))
+      assert.deepEqual(await page.$$eval('#limits [data-limit]', all => all.map(b => b.dataset.limit)), JSON.parse(run.stdout).solve.map(r => r.path), id)
+    }
   })
 
   await on('two longest contexts are two: of one sequence alone, as far as the model or the pool goes, and of all at once', async page => {

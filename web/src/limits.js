@@ -5,6 +5,8 @@ import { getPath } from './paths.js';
 import { bytes, bytesFull, count } from './units.js';
 import { valueWord } from './texts.js';
 
+const SMALL = { params: 1e8, num_hidden_layers: 2, hidden_size: 512 }; // the same is asked of any model; which questions there are, the smallest tells soonest
+
 export function makeLimits(root, { solve, onPick }) {
   const note = el('p', { class: 'prose-note' });
   const list = el('ul', { class: 'limits' });
@@ -36,18 +38,20 @@ export function makeLimits(root, { solve, onPick }) {
   }
 
   return {
-    // a piece of work for each question, once it is known which there are
+    // a piece of work for each question
     // report: what the scenario came to, with every value that was not said
     * update({ scenario, report, unit }) {
-      const kind = [scenario.task, scenario.engine, scenario.training?.method, scenario.rl?.algorithm].join();
-      let rows = [];
-      if (asked.has(kind)) {
-        for (const path of asked.get(kind)) {
-          rows.push(...solve(scenario, [path]));
-          yield;
-        }
-      } else rows = solve(scenario);
-      asked.set(kind, rows.map((r) => r.path));
+      const { task, engine, training, rl } = scenario;
+      const kind = JSON.stringify({ task, engine, training: training && { method: training.method }, rl: rl && { algorithm: rl.algorithm } });
+      if (!asked.has(kind)) {
+        asked.set(kind, solve({ ...JSON.parse(kind), model: SMALL }).map((r) => r.path));
+        yield;
+      }
+      const rows = [];
+      for (const path of asked.get(kind)) {
+        rows.push(...solve(scenario, [path]));
+        yield;
+      }
       show(root.parentNode, rows.some((r) => r.value !== null)); // where nothing fits there is nothing to set
       setText(note, ui('limits_note'));
       keyed(list, rows, (r) => r.path, make, (node, row) => fill(node, row, report.scenario, unit));
