@@ -164,7 +164,7 @@ vram_cell vram_part_eager(const block *b, vram_cell q, vram_cell k, vram_cell v,
     vram_cell sum = vram_op_masked(t, scaled, b->style.wide_bias ? 4 : vram_stream_width(b->pass), VRAM_WHAT_ATTENTION_SCORES);
     if (b->style.wide_bias) sum = vram_op_constant(t, sum, 0, VRAM_WHAT_ATTENTION_SCORES);
     vram_cell cast = a->sinks || b->style.shifted_scores ? sunk_probabilities(b, sum) : probabilities(b, sum, narrow);
-    if (!b->style.wide_scores) vram_tape_hold(t, sum); /* else a name of their own for what softmax makes */
+    if (!b->style.wide_scores && !b->style.narrow_softmax) vram_tape_hold(t, sum); /* else softmax is a statement of its own, whose result takes the name */
     if (b->style.named_scores) vram_tape_hold(t, made);
     if (b->style.wide_scores) vram_tape_hold(t, q);
     *weights = vram_op_dropout(t, cast, b->pass->attention_dropout, VRAM_WHAT_ATTENTION_PROBABILITIES);
