@@ -213,6 +213,8 @@ static vram_chunk_sizes scan_sizes(const block *b, const delta_shape *d)
     return sizes;
 }
 
+static vram_cell copied(const block *b, vram_cell x, vram_size size, bool copy) { return copy ? vram_op_copy(b->t, x, size, MADE) : x; }
+
 /* torch_chunk_gated_delta_rule: q, k, v as they come from the convolution; decay in fp32, beta in the type of the stream */
 static vram_cell delta_rule(const block *b, const vram_cell qkv[3], vram_cell decay, vram_cell beta)
 {
@@ -234,11 +236,14 @@ static vram_cell delta_rule(const block *b, const vram_cell qkv[3], vram_cell de
     vram_tape_hold(t, beta32);
     vram_cell v_beta = vram_op_mul_rows(t, value, beta_all, MADE), k_beta = vram_op_mul_rows(t, key, beta_all, MADE);
     vram_cell sums = vram_op_unary(t, decay_all, false, false, 2, DECAYS), pairwise = pair_decays(b, sums, d.pairs);
-    vram_cell system = vram_op_mul(t, vram_op_matmul(t, k_beta, key, d.pairs, SCORES), pairwise, SCORES), within = vram_op_mul(t, vram_op_matmul(t, query, key, d.pairs, SCORES), pairwise, SCORES);
+    bool by_token = narrow == 4 && !t->autocast && d.padded == b->pass->tokens; /* neither a cast nor padding has put the heads in order: products copy what they take */
+    vram_cell system = vram_op_mul(t, vram_op_matmul(t, copied(b, k_beta, d.keys, by_token), copied(b, key, d.keys, by_token), d.pairs, SCORES), pairwise, SCORES);
+    vram_cell within = vram_op_mul(t, vram_op_matmul(t, copied(b, query, d.keys, by_token), copied(b, key, d.keys, by_token), d.pairs, SCORES), pairwise, SCORES);
     vram_cell decayed = vram_op_mul_rows(t, k_beta, vram_op_unary(t, sums, false, true, 0, DECAYS), MADE);
     vram_cell fresh = vram_op_solve(t, system, v_beta, MADE), kept = vram_op_solve(t, system, decayed, MADE);
     vram_chunk_sizes sizes = scan_sizes(b, &d);
     sizes.casts = t->autocast;
+    if (by_token && b->pass->batch > 1) sizes.copied = 1u << 2 | 1u << 4; /* query, key */
     vram_cell state = vram_op_constant(t, vram_tape_outside(t, sizes.state, 4, STATES), 4, STATES), core = vram_op_constant(t, vram_tape_outside(t, d.values, 4, MADE), 4, MADE);
     query = vram_op_mul_rows(t, query, vram_op_unary(t, sums, false, true, 0, DECAYS), MADE);
     key = vram_op_mul_rows(t, key, vram_op_unary(t, vram_op_unary(t, sums, false, false, 0, DECAYS), false, true, 0, DECAYS), MADE);
@@ -269,8 +274,6 @@ static vram_cell head_gated_norm(const block *b, vram_cell x, vram_cell gate)
 }
 
 typedef struct { vram_cell mixed, gate, beta, decay, held[5]; } delta_inputs;
-
-static vram_cell copied(const block *b, vram_cell x, vram_size size, bool copy) { return copy ? vram_op_copy(b->t, x, size, MADE) : x; }
 
 static vram_cell simple(const block *b, vram_cell x, const char *name, double rows)
 {

@@ -72,7 +72,8 @@ vram_cell vram_op_chunk_scan(vram_tape *t, vram_cell core, vram_cell state, int 
     vram_tape_op *op = pen_begin(t, ins, in);
     for (int i = 1; i < ins; i++) {
         if (sizes->apart) break;
-        if (!sizes->casts) pen_save(t, op, in[i]);
+        if (sizes->copied & 1u << i) save_turns(t, op, t->cell[in[i]].shape, 4, what);
+        else if (!sizes->casts) pen_save(t, op, in[i]);
         else save_turns(t, op, t->cell[in[i]].shape, 2, what);
     }
     if (sizes->casts) save_turns(t, op, sizes->states, 4, what); /* two of 16 bit */

@@ -169,7 +169,7 @@ void vram_op_cross_entropy_compiled(vram_tape *t, vram_cell logits, vram_cell la
 vram_cell vram_op_convolution(vram_tape *t, vram_cell x, vram_cell weight, vram_cell bias, vram_size out, vram_what what);
 vram_cell vram_op_solve(vram_tape *t, vram_cell matrix, vram_cell right, vram_what what);
 /* Of one turn and of all; saves: what autograd keeps besides, of all turns; wide: of one turn, where a pair of its tokens has a number for each channel */
-typedef struct { vram_size state, states, part, parts; int parts_width, saves; vram_size save[4]; bool pairs, casts, apart; vram_size wide; } vram_chunk_sizes; /* casts: autocast keeps each product's inputs in 16 bit; apart: every turn keeps casts of its own */
+typedef struct { vram_size state, states, part, parts; int parts_width, saves; vram_size save[4]; bool pairs, casts, apart; unsigned copied; vram_size wide; } vram_chunk_sizes; /* casts: autocast keeps each product's inputs in 16 bit; apart: every turn keeps casts of its own; copied: bits of the inputs whose parts a product copies */
 vram_cell vram_op_keeping(vram_tape *t, vram_cell x, vram_size kept, vram_what what); /* written in place, of which autograd keeps so much */
 vram_cell vram_op_chunk_scan(vram_tape *t, vram_cell core, vram_cell state, int ins, const vram_cell in[], const vram_chunk_sizes *sizes, vram_what what);
 /* Linear attention block by block, of queries, keys and values in one tensor: kept are, of all blocks, pairs, two of the output's size, states */
