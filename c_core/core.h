@@ -301,6 +301,8 @@ bool vram_enter_stage(vram_scenario *scenario, int64_t stage, bool verdict_alone
 double vram_gpus_of_degrees(const vram_scenario *scenario);                         /* that the degrees of parallelism take */
 
 /* ---- gpu.c ---- */
+static inline bool vram_is_nvidia(const vram_gpu *gpu) { return gpu->maker == 'N' || gpu->maker == '\0'; } /* or nothing is said */
+static inline bool vram_is_amd(const vram_gpu *gpu) { return gpu->maker == 'A' && !gpu->apple; }
 void vram_gpu_overheads(const vram_scenario *scenario, vram_report *report);        /* context and fragmentation entries, when overheads are on */
 double vram_gpu_fullness(const vram_scenario *scenario, const vram_report *report);    /* to compare stages of a pipeline by */
 void vram_gpu_fits(const vram_scenario *scenario, const vram_gpu *gpus, int count, vram_report *report);

@@ -32,6 +32,8 @@ static void served(const vram_scenario *s, vram_report *report)
         vram_note_add(report, VRAM_NOTE_POOL_EMPTY, s->engine == VRAM_ENGINE_VLLM ? "vllm.gpu_memory_utilization" : "sglang.mem_fraction_static", 2, (const double[]){held, budget});
     else if (pool && report->max_context >= 0 && report->max_context < (double)s->context)
         vram_note_add(report, VRAM_NOTE_POOL_BELOW_CONTEXT, "context", 2, (const double[]){report->max_context, (double)s->context});
+    if (s->engine == VRAM_ENGINE_LLAMA_CPP && s->batch > 1 && s->batch != s->llama_cpp.slots)
+        vram_note_add(report, VRAM_NOTE_SLOTS_NOT_BATCH, "batch", 2, (const double[]){(double)s->batch, (double)s->llama_cpp.slots});
     if (s->engine == VRAM_ENGINE_LLAMA_CPP && llama_lacks(&s->model)) vram_note_add(report, VRAM_NOTE_NOT_MODELLED, "engine", 0, NULL);
     if (s->model.native >= 0 && s->weights != VRAM_FORMAT_NATIVE && vram_format_get(s->weights)->scheme == VRAM_SCHEME_NONE && width >= 2)
         vram_note_add(report, VRAM_NOTE_NATIVE_WEIGHTS, "weights", 0, NULL);

@@ -11,7 +11,8 @@ static const double TIGHT = 0.92; /* above this share of the usable memory an es
 void vram_gpu_overheads(const vram_scenario *s, vram_report *report)
 {
     if (!s->overheads || s->gpu.context_bytes <= 0) return;
-    vram_times(vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_CONTEXT, VRAM_WHAT_CUDA_CONTEXT, VRAM_ALLOWANCE, VRAM_SOURCE_GPU_LOGS, report->phases),
+    vram_what what = vram_is_nvidia(&s->gpu) ? VRAM_WHAT_CUDA_CONTEXT : vram_is_amd(&s->gpu) ? VRAM_WHAT_HIP_CONTEXT : VRAM_WHAT_DRIVER_CONTEXT;
+    vram_times(vram_add(report, VRAM_ROLE_MODEL, VRAM_COMPONENT_CONTEXT, what, VRAM_ALLOWANCE, VRAM_SOURCE_GPU_LOGS, report->phases),
                VRAM_SYMBOL_BYTES, s->gpu.context_bytes);
 }
 

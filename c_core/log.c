@@ -21,6 +21,7 @@ enum { APART = VRAM_BIT(VRAM_COMPONENT_CONTEXT) | VRAM_BIT(VRAM_COMPONENT_FRAGME
 static void torch_lines(const vram_scenario *s, vram_report *report)
 {
     double most = 0, reserved = 0;
+    if (!vram_is_nvidia(&s->gpu) && !vram_is_amd(&s->gpu)) return; /* other devices have no torch.cuda */
     for (int p = 0; p < VRAM_PHASE_COUNT; p++) {
         most = vram_max(most, vram_bytes_alive(report, (vram_phase)p, ~(unsigned)APART));
         reserved = vram_max(reserved, vram_bytes_alive(report, (vram_phase)p, ~VRAM_BIT(VRAM_COMPONENT_CONTEXT)));
@@ -28,7 +29,7 @@ static void torch_lines(const vram_scenario *s, vram_report *report)
     add_one(report, VRAM_LOG_TORCH_LOADED, vram_bytes_alive(report, VRAM_PHASE_LOAD, ~(unsigned)APART));
     add_one(report, VRAM_LOG_TORCH_PEAK, most);
     if (reserved > most) add_one(report, VRAM_LOG_TORCH_RESERVED, reserved);
-    if (s->overheads) add(report, VRAM_LOG_NVIDIA_SMI, 2, (const double[]){vram_ceil_div(reserved + s->gpu.context_bytes, MIB), vram_floor_div(s->gpu.memory_bytes, MIB)});
+    if (s->overheads && vram_is_nvidia(&s->gpu)) add(report, VRAM_LOG_NVIDIA_SMI, 2, (const double[]){vram_ceil_div(reserved + s->gpu.context_bytes, MIB), vram_floor_div(s->gpu.memory_bytes, MIB)});
 }
 
 /* ----------------------------------------------------------------------------------------------- engines with a pool -- */
@@ -98,7 +99,7 @@ typedef struct { const char *device, *weights, *host; } device_names;
 static device_names names_of(const vram_gpu *gpu)
 {
     if (gpu->apple) return (device_names){"MTL0", "MTL0_Mapped", "CPU"};
-    if (gpu->maker == 'A') return (device_names){"ROCm0", "ROCm0", "ROCm_Host"};
+    if (vram_is_amd(gpu)) return (device_names){"ROCm0", "ROCm0", "ROCm_Host"};
     if (gpu->maker == 'I') return (device_names){"SYCL0", "SYCL0", "SYCL_Host"};
     return (device_names){"CUDA0", "CUDA0", "CUDA_Host"};
 }

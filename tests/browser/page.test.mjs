@@ -848,7 +848,7 @@ for (const [place, url, allowed] of places) {
       const [fit] = shipped[i].fits
       if (!['vllm', 'sglang'].includes(preset.scenario.engine) || fit.verdict === 'no') continue
       await open(page, url, linkOf(preset.id, {}, '&lang=en&unit=GB'))
-      const [, may, free] = /vLLM may use ([\d.,]+ GB), the CUDA context included: it fits,(?: with only)? ([\d.,]+ GB) free/.exec(await text(page, '#sentence'))
+      const [, may, free] = /vLLM may use ([\d.,]+ GB), the driver context included: it fits,(?: with only)? ([\d.,]+ GB) free/.exec(await text(page, '#sentence'))
       assert.ok(Math.abs(gb(may) - shipped[i].peak.bytes / 1e9 - gb(free)) < 0.6, `${preset.id}: ${may}, ${free}`)
       assert.match(await text(page, '.compare-note'), /vLLM uses only its share of each card/)
     }

@@ -91,7 +91,7 @@ TEST(unread_said, "unread: what is said and not read is noted, and changes nothi
         {SERVE("vllm", ",\"speculative\":{\"mtp_tokens\":2}"), "speculative.mtp_tokens"},
         {SERVE("vllm", ",\"parallel\":{\"expert_tensor\":2}"), "parallel.expert_tensor"},
         {SERVE("transformers", ",\"kv_cache\":\"fp8\""), "kv_cache"},
-        {SERVE("llama.cpp", ",\"batch\":8"), "batch"},
+        {SERVE("llama.cpp", ",\"batch\":8,\"llama_cpp\":{\"slots\":8}"), "batch"},
         {SERVE("llama.cpp", ",\"llama_cpp\":{\"swa_full\":true}"), "llama_cpp.swa_full"},
         {SERVE("llama.cpp", ",\"llama_cpp\":{\"kv_unified\":false}"), "llama_cpp.kv_unified"},
         {SERVE("llama.cpp", ",\"llama_cpp\":{\"mla_cache\":\"expanded\"}"), "llama_cpp.mla_cache"},

@@ -77,6 +77,7 @@ await test('what an engine would refuse is refused or said', () => {
   assert.ok(notes({ model: 'llama-3.1-8b', engine: 'sglang', gpu: 'l4' }).includes('pool_empty'))
   assert.ok(notes({ model: 'llama-3.1-8b', engine: 'vllm', context: 131072, gpu: 'l4' }).includes('pool_below_context'))
   assert.ok(notes({ model: 'llama-2-7b', engine: 'transformers', kv_cache: 'fp8' }).includes('unread_here'))
+  assert.ok(notes({ model: 'llama-2-7b', engine: 'llama.cpp', batch: 8 }).includes('slots_not_batch'))
   assert.ok(notes({ model: 'gpt-oss-20b', engine: 'vllm' }).includes('native_weights'))
   assert.equal(JSON.parse(estimate(JSON.stringify({ model: 'llama-2-7b', engine: 'vllm', kv_cache: 'q4_0' })).out).error.path, 'kv_cache')
 })
