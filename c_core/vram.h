@@ -448,7 +448,7 @@ typedef struct vram_log { vram_log_id id; int values; double value[8]; const cha
 /* An engine with a pool (report.pool.first_bytes > 0) fits when the pool of this card runs the replica's share of `batch` sequences of `context` tokens at
  * once, none preempted and none waiting for the engine's own limit (a note says so);
  * headroom_bytes is then what the card's budget leaves beside them. Any other scenario fits when its peak is at most usable_bytes. */
-typedef struct { char gpu[VRAM_MAX_NAME]; double usable_bytes; vram_verdict verdict; int64_t gpus_needed; /* 0: no number of them, as where more would only be more copies */ double needed_bytes, headroom_bytes; /* of what an engine may use of the card, they are the sum */ } vram_fit;
+typedef struct { char gpu[VRAM_MAX_NAME]; double usable_bytes; vram_verdict verdict; int64_t gpus_needed; /* where it does not fit: at least; 0: no number of them, as where more would only be more copies */ double needed_bytes, headroom_bytes; /* of what an engine may use of the card, they are the sum */ } vram_fit;
 
 /* The pool of a serving engine on one GPU, in the words of its own start-up log. -1: the engine prints no such thing, or has no pool. */
 typedef struct {
