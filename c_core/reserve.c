@@ -17,11 +17,13 @@ typedef struct { unsigned char component; short what; double bytes, want[VRAM_PH
 /* ---------------------------------------------------------------------------------------------- from entries to tensors -- */
 
 /* Trained matrices: gradients stand in the ledger as one product, and so do the denominators of all of them (foreach) */
-static double matrices(const vram_model *m)
+static double matrices(const vram_scenario *s)
 {
     double sum = 0;
-    for (int i = 0; i < m->tensors; i++)
-        if (m->tensor[i].columns > 1 && !m->tensor[i].buffer) sum += (double)m->tensor[i].layers * (m->tensor[i].stacked ? 1 : (double)m->tensor[i].copies);
+    for (int i = 0; i < s->model.tensors; i++) {
+        const vram_tensor t = vram_rank_tensor(s, &s->model, &s->model.tensor[i]);
+        if (t.columns > 1 && !t.buffer) sum += (double)t.layers * (t.stacked ? 1 : (double)t.copies);
+    }
     return vram_max(sum, 1);
 }
 
@@ -115,7 +117,7 @@ static most_bytes by_phases(const vram_scenario *s, const vram_report *report, v
     kind kinds[KINDS + 1];
     int count = 0;
     most_bytes all = {0, 0};
-    double trained = matrices(&s->model);
+    double trained = matrices(s);
     for (int i = 0; i < report->entries; i++) {
         const vram_entry *e = &report->entry[i];
         if (e->component == VRAM_COMPONENT_CONTEXT) continue;

@@ -217,7 +217,7 @@ void vram_zero_items(const vram_sharding *g, vram_moment moment, int place, list
 {
     if (bf16_optimizer(g)) { bf16_optimizer_items(g, moment, place, l); return; }
     bool pass = moment > VRAM_MOMENT_LOAD && moment != VRAM_MOMENT_STEP;
-    if (moment == VRAM_MOMENT_REST && offloads(g) && !g->second) vram_sharding_add(l, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STAGING_BUFFER, 1, vram_max(g->root.largest, g->layer[0].largest), g->trained_width);
+    if (moment == VRAM_MOMENT_REST && offloads(g) && !g->second) vram_sharding_add(l, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_STAGING_BUFFER, 1, vram_max(g->root.largest, vram_sharding_layer(g, 0)->largest), g->trained_width);
     if (moment == VRAM_MOMENT_STEP) zero_step(g, l);
     if (!pass) return;
     bool before = moment == VRAM_MOMENT_FORWARD || moment == VRAM_MOMENT_LOSS || moment == VRAM_MOMENT_START || (moment == VRAM_MOMENT_BACKWARD && place == VRAM_PLACE_HEAD);
