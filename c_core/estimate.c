@@ -115,7 +115,7 @@ static void not_modelled(const vram_scenario *s, vram_report *report)
 {
     bool rl = s->task == VRAM_TASK_RL, ppo = rl && s->rl.algorithm == VRAM_ALGORITHM_PPO, megatron = vram_is_megatron(s, &s->model);
     int loss = s->training.loss, optimizer = s->training.optimizer;
-    bool lora = s->training.method == VRAM_METHOD_LORA;
+    bool lora = s->training.method == VRAM_METHOD_LORA, shards = vram_is_fsdp(s) && vram_data_ranks(s) > 1;
     const struct { bool set; vram_note_id id; const char *path; } rows[] = {
         {s->training.packing != VRAM_PACKING_NONE && rl, VRAM_NOTE_NOT_MODELLED, "training.packing"},
         {s->training.optimizer_in_backward != 0 && !vram_steps_in_backward(s), VRAM_NOTE_NOT_MODELLED, "training.optimizer_in_backward"},
@@ -124,7 +124,10 @@ static void not_modelled(const vram_scenario *s, vram_report *report)
         {s->training.checkpointing == VRAM_CHECKPOINTING_FULL && s->training.checkpointing_interval > 1 && megatron, VRAM_NOTE_NOT_MODELLED, "training.checkpointing_interval"},
         {s->training.checkpointing == VRAM_CHECKPOINTING_SELECTIVE && megatron && s->training.attention != VRAM_ATTENTION_EAGER, VRAM_NOTE_SELECTIVE_DROPS_NOTHING, "training.checkpointing"},
         {lora && s->lora.prepare_kbit, VRAM_NOTE_NOT_MODELLED, "lora.prepare_kbit"},
-        {vram_is_fsdp(s) && vram_data_ranks(s) > 1 && s->parallel.zero < 2, VRAM_NOTE_SHARDS_ALL, "parallel.zero"},
+        {shards && s->parallel.zero < 2, VRAM_NOTE_SHARDS_ALL, "parallel.zero"},
+        /* accelerate/accelerator.py (no_sync), which transformers' Trainer enters for all but the last; torch/distributed/fsdp/_flat_param.py (_validate_tensors_to_flatten) */
+        {shards && s->training.gradient_accumulation > 1, VRAM_NOTE_NO_SYNC, "training.gradient_accumulation"},
+        {shards && lora && s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP1 && (s->weights == VRAM_FORMAT_INT8 || s->weights == VRAM_FORMAT_INT4), VRAM_NOTE_FSDP1_INTEGERS, "weights"},
         {vram_adapters_whole(s), VRAM_NOTE_ADAPTERS_WHOLE, "parallel.engine"},
         {lora && megatron && s->lora.dora, VRAM_NOTE_STATES_ALONE, "lora.dora"},
         {(loss == VRAM_LOSS_CHUNKED && rl) || (loss == VRAM_LOSS_INPLACE && rl) || (loss == VRAM_LOSS_FUSED && rl) || (loss != VRAM_LOSS_FULL && (ppo || megatron)), VRAM_NOTE_NOT_MODELLED, "training.loss"},

@@ -92,7 +92,7 @@
     X(UNKNOWN_MODEL_TYPE, "unknown_model_type_counted_as_llama") X(GPUS_BELOW_PRODUCT, "gpus_below_product")             \
     X(ENGINE_VERSION, "engine_version") X(LIBRARY_VERSIONS, "library_versions") X(LORA_TARGETS_NOTHING, "lora_targets_match_no_module")     \
     X(NOT_MODELLED, "not_modelled") X(NOT_READ, "not_read") X(HEADS_NOT_DIVISIBLE, "heads_not_divisible") X(ENGINE_NOT_ON_CARD, "engine_not_on_card") \
-    X(POOL_BELOW_CONTEXT, "pool_below_context") X(POOL_EMPTY, "pool_empty") X(SLOTS_NOT_BATCH, "slots_not_batch") X(NATIVE_WEIGHTS, "native_weights") X(GALORE_RANK, "galore_rank") X(UNREAD_HERE, "unread_here") X(NOT_DIVIDING, "degree_not_dividing") X(GPUS_ABOVE_PRODUCT, "gpus_above_product") X(SHARDS_ALL, "fsdp_shards_all") X(EXPERTS_FILLED_UP, "experts_filled_up") X(ADAPTERS_WHOLE, "adapters_whole") X(LOMO_GRADIENTS, "lomo_gradients_counted") \
+    X(POOL_BELOW_CONTEXT, "pool_below_context") X(POOL_EMPTY, "pool_empty") X(SLOTS_NOT_BATCH, "slots_not_batch") X(NO_SYNC, "no_sync_not_counted") X(FSDP1_INTEGERS, "fsdp1_refuses_integers") X(NATIVE_WEIGHTS, "native_weights") X(GALORE_RANK, "galore_rank") X(UNREAD_HERE, "unread_here") X(NOT_DIVIDING, "degree_not_dividing") X(GPUS_ABOVE_PRODUCT, "gpus_above_product") X(SHARDS_ALL, "fsdp_shards_all") X(EXPERTS_FILLED_UP, "experts_filled_up") X(ADAPTERS_WHOLE, "adapters_whole") X(LOMO_GRADIENTS, "lomo_gradients_counted") \
     X(GROUP_WITHIN_BATCH, "group_within_rollout_batch")        \
     X(SELECTIVE_DROPS_NOTHING, "selective_drops_nothing") X(LOSS_STAYS_WHOLE, "loss_stays_whole") X(RANK_ABOVE_MATRIX, "rank_above_matrix") X(STATES_ALONE, "states_alone") X(ROLLOUT_WAITS, "rollout_waits") X(SELECTIVE_STAYS, "selective_stays") X(STAGE, "pipeline_stage")
 

@@ -475,7 +475,7 @@ for (const [place, url, allowed] of places) {
   await on('a link\'s notice: the setting and its range by name, a value without a name in words, and how many more there are', async page => {
     await open(page, url, '#v=1&p=kv-cache&gpu.memory_bytes=5&=7&lang=en')
     assert.equal(await page.$eval('#notice ul', ul => [...ul.children].map(li => li.textContent).join('|')),
-      'gpu.memory_bytes: 5 was left out. Memory the driver reports: 5 B is outside 1.00 GiB to 931,323 GiB.|“=7”: a value without a setting’s name')
+      'gpu.memory_bytes: 5 was left out. Memory the driver reports: 5 B is outside 1,024 MiB to 953,674,316 MiB.|“=7”: a value without a setting’s name')
     assert.match(await text(page, '#sentence'), /RTX 4090/)
     await open(page, url, '#v=1&p=kv-cache&gpu.memory_bytes=20000000000&lang=en') // the preset's own card, with less of it
     assert.match(await text(page, '#sentence'), /RTX 4090 has 19\.\d GB/)
@@ -485,7 +485,7 @@ for (const [place, url, allowed] of places) {
     assert.deepEqual([list.length, list.at(-1)], [13, 'and 19 more'])
     await page.$$eval('#form details', all => all.forEach(d => { d.open = true }))
     await retype(page, '[data-path="gpu.memory_bytes"] input', '5')
-    assert.match(await text(page, '[data-path="gpu.memory_bytes"] .error'), /5\.00 MiB is outside 1\.00 GiB/)
+    assert.match(await text(page, '[data-path="gpu.memory_bytes"] .error'), /5\.00 MiB is outside 1,024 MiB/)
   })
 
   await on('links refused for what they say together: the preset or the default, and a notice, never an empty page or an old answer', async page => {

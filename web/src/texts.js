@@ -26,7 +26,7 @@ export const extract = (value, most = 40) => {
 };
 
 export function errorText(error) {
-  const memory = (value) => (typeof value === 'number' ? bytes(value, 'GiB') : extract(value)); // as drivers print it
+  const memory = (value) => (typeof value === 'number' ? bytes(value, 'GiB', value < 2 ** 20 ? undefined : 2) : extract(value)); // MiB, as drivers print it and the field takes it
   const told = /memory_bytes$/.test(error.path) ? memory : extract;
   const vars = { path: error.path ?? '', field: error.path ? fieldLabel(error.path) : '', value: told(error.value ?? error.text), min: told(error.min), max: told(error.max) };
   const ranged = typeof error.min === 'number' && typeof error.max === 'number';
