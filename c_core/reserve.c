@@ -94,7 +94,7 @@ typedef struct { double segments, used; } most_bytes;
 static most_bytes play(const vram_scenario *s, unsigned phases, int count, kind kinds[], vram_segments *p)
 {
     most_bytes most = {0, 0};
-    bool whole = s->task == VRAM_TASK_TRAINING && s->training.loss == VRAM_LOSS_FULL;
+    bool whole = s->task == VRAM_TASK_TRAINING && (s->training.loss == VRAM_LOSS_FULL || vram_loss_stays_whole(s));
     vram_segments_clear(p, 0);
     for (int step = 0; step < 2; step++)
         for (int ph = 0; ph < VRAM_PHASE_COUNT; ph++) {

@@ -35,7 +35,8 @@ static const struct { const char *path, *where; } unread[] = {
     {"training.clip", "parallel.engine!=plain"},
     {"training.clip", "task=rl"},
     {"training.kernels", "~megatron=true"},
-    {"training.kernels", "~fusable=false;training.loss!=inplace|chunked"}, /* nothing of its layers has a fused kernel */
+    {"training.kernels", "~fusable=false;training.loss!=inplace|chunked|fused"}, /* nothing of its layers has a fused kernel */
+    {"training.kernels", "~fusable=false;training.loss=fused;training.attention=flash"},
     {"parallel.zero", "parallel.engine=ddp"},
     {"parallel.zero", "~shares=false;parallel.engine!=deepspeed|fsdp2"},
     {"parallel.zero", "task=training;parallel.engine=plain;parallel.offload=optimizer+weights"},
