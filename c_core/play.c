@@ -308,7 +308,7 @@ bool vram_play(const vram_scenario *s, const vram_report *report, const vram_ste
     vram_sharding sharding;
     if (!playable(s) || !recorded(steps)) return false;
     memset(&y, 0, offsetof(vram_player, at));
-    y.sharding = vram_is_fsdp(s) && vram_sharding_of(s, &s->model, &sharding) ? &sharding : NULL;
+    y.sharding = vram_is_fsdp(s) && vram_sharding_of(s, &s->model, s->training.method == VRAM_METHOD_LORA, &sharding) ? &sharding : NULL;
     y.flat = s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP1;
     y.s = s;
     y.report = report;

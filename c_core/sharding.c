@@ -146,20 +146,20 @@ bool vram_adapters_whole(const vram_scenario *s)
     return s->training.method == VRAM_METHOD_LORA && s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP1 && vram_data_ranks(s) > 1 && vram_format_get(s->weights)->scheme != VRAM_SCHEME_NONE;
 }
 
-bool vram_sharding_of(const vram_scenario *s, const vram_model *m, vram_sharding *g)
+bool vram_sharding_of(const vram_scenario *s, const vram_model *m, bool lora, vram_sharding *g)
 {
     const engine *e = engine_of(s);
     bool fsdp = vram_is_fsdp(s);
     bool wide = vram_trains_fp32(s);
     if (e == NULL) return false;
-    *g = (vram_sharding){.s = s, .m = m, .source = e->source, .gradients = e->gradients, .lora = s->training.method == VRAM_METHOD_LORA};
+    *g = (vram_sharding){.s = s, .m = m, .source = e->source, .gradients = e->gradients, .lora = lora};
     g->ranks = vram_zero_of(s) > 0 ? vram_data_ranks(s) : 1;
     if (fsdp && s->training.precision == VRAM_PRECISION_AMP) wide = false; /* fp32 shards, gathered in 16 bit */
     g->width = g->lora ? vram_min(vram_compute_bytes(s), 4) : wide ? 4 : 2;
     g->trained_width = g->lora ? vram_format_bytes(s->lora.dtype) : g->width;
     g->shard_width = fsdp && !g->lora && (s->training.precision == VRAM_PRECISION_MIXED || s->training.precision == VRAM_PRECISION_AMP) ? 4 : g->trained_width;
-    g->whole_adapters = vram_adapters_whole(s);
-    g->gradient_width = vram_format_bytes(s->training.gradients);
+    g->whole_adapters = lora && vram_adapters_whole(s);
+    g->gradient_width = lora == (s->training.method == VRAM_METHOD_LORA) ? vram_format_bytes(s->training.gradients) : g->shard_width; /* LoRA is the actor's */
     g->layers = m->stage.layers;
     count_units(g);
     if (s->parallel.engine == VRAM_PARALLEL_ENGINE_DEEPSPEED) vram_zero_own(g);

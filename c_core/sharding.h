@@ -76,8 +76,8 @@ typedef struct vram_sharding {
     double through[VRAM_MAX_LAYERS]; /* elements of the layers up to one, it included */
 } vram_sharding;
 
-/* False: nothing but arithmetic divides the states (`plain`, one rank without an engine, Megatron). */
-bool vram_sharding_of(const vram_scenario *s, const vram_model *m, vram_sharding *shard);
+/* lora: of this model only adapters are trained. False: nothing but arithmetic divides the states (`plain`, one rank without an engine, Megatron). */
+bool vram_sharding_of(const vram_scenario *s, const vram_model *m, bool lora, vram_sharding *shard);
 vram_sharding_list vram_sharding_items(const vram_sharding *shard, vram_moment moment, int place);
 double vram_sharding_bytes(const vram_sharding *shard, vram_moment moment, int place);
 bool vram_sharding_take(vram_sharding_list *list, const vram_sharding_item *item); /* is there one like it? then it is taken out */

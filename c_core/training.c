@@ -585,7 +585,7 @@ static trainer trainer_of(const vram_scenario *s, const vram_model *m, vram_role
 /* r->sharding is set when there is one; it stays the caller's */
 static vram_replay replay_of(trainer *r, vram_sharding *sharding)
 {
-    if (vram_sharding_of(r->s, r->m, sharding)) r->sharding = sharding;
+    if (vram_sharding_of(r->s, r->m, r->lora, sharding)) r->sharding = sharding;
     sharding->second = r->role == VRAM_ROLE_CRITIC;
     return (vram_replay){.gradients_stand = is_deepspeed(r) ? r->s->training.gradient_accumulation > 1 : gradients_stand(r) || gradients_divided(r), .sharding = r->sharding};
 }

@@ -210,6 +210,27 @@ TEST(parallel_ppo, "PPO over ranks, with adapters and without: a larger micro-ba
     }
 }
 
+/* LoRA is the actor's; TRL's value model is trained whole, whatever shares it out. */
+TEST(parallel_ppo_critic, "PPO with LoRA: the critic's states are the whole model's, and each rank has its share of them")
+{
+    static const char *const engines[] = {"\"data\":2,\"zero\":3", "\"engine\":\"fsdp1\",\"data\":2,\"zero\":3", "\"engine\":\"fsdp2\",\"data\":2,\"zero\":3", "\"engine\":\"deepspeed\",\"data\":2,\"zero\":3"};
+    const double params = 7504928768; /* Llama 3.1 8B, of its head one row */
+    for (int i = 0; i < COUNT(engines); i++) {
+        char scenario[320];
+        snprintf(scenario, sizeof scenario, "{\"task\":\"rl\",\"model\":\"llama-3.1-8b\",\"training\":{\"method\":\"lora\"},\"parallel\":{%s}}", engines[i]);
+        const vram_report *r = test_report(scenario);
+        double moments = 0, gradients = 0;
+        for (int k = 0; r && k < r->entries; k++) {
+            const vram_entry *e = &r->entry[k];
+            if (e->role != VRAM_ROLE_CRITIC) continue;
+            if (e->component == VRAM_COMPONENT_OPTIMIZER) moments += e->bytes;
+            if (e->component == VRAM_COMPONENT_GRADIENTS) gradients = e->bytes > gradients ? e->bytes : gradients;
+        }
+        CHECK(moments >= params * 4 && moments < params * 4 * 1.001, "%s: moments of %.0f bytes", engines[i], moments);
+        CHECK(gradients >= params && gradients < params * 2.001, "%s: gradients of %.0f bytes", engines[i], gradients);
+    }
+}
+
 /* Actor and critic are one module to DeepSpeed (TRL's PolicyAndValueWrapper): one bucket, and stage 1 sums all gradients when both are through. */
 TEST(parallel_ppo_bucket, "PPO's two models share one bucket, and no gradient of theirs is counted twice")
 {
