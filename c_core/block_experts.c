@@ -170,6 +170,7 @@ vram_cell vram_part_mlp(const block *b, vram_cell x)
         vram_cell weight = vram_part_linear(b, x, "shared_expert_gate", 1, (double)b->pass->model->hidden, b->rows, VRAM_WHAT_ROUTER_WEIGHTS);
         shared = vram_op_mul_rows(b->t, shared, vram_op_unary(b->t, weight, false, true, 0, VRAM_WHAT_ROUTER_WEIGHTS), VRAM_WHAT_MLP_OUTPUT);
     }
+    if (y < 0 && shared < 0) return x; /* one of no width in a family whose layers always have one */
     if (shared >= 0) y = y < 0 ? shared : vram_op_add(b->t, y, shared, VRAM_WHAT_MLP_OUTPUT);
     if (!b->style.bare_mlp) vram_tape_hold(b->t, x);
     if (first) vram_tape_hold(b->t, shared);
