@@ -73,7 +73,7 @@ export async function buildPage({ wasm, presets, accuracy, out, plugins = [] }) 
     cp(wasm, join(site, 'vram.wasm')),
     cp(presets, join(site, 'presets.json')),
   ]);
-  return { page: page.length };
+  return { page: Buffer.byteLength(page) };
 }
 
 function readArguments(argv) {

@@ -8,8 +8,8 @@ import { fieldLabel, valueWord } from './texts.js';
 import { bytesFull, difference } from './units.js';
 
 const SHARDED = 8; // GPUs that share a model out, where the scenario has fewer
-const NOTHING = 0.0005; // of the peak: less is no change
-const APART = 0.01; // of the peak: more than this, and the two numbers are both said
+const NOTHING = 0.005; // of the peak: so much the allocator's leftovers alone come to
+const APART = 0.01; // of the peak: more than this of PyTorch's cache alone is a change, and is said beside what must find room
 
 const LEVERS = {
   'training.checkpointing': ['none', 'full'],
@@ -69,7 +69,7 @@ export function makeWhatIf(root, { core, prices, onPick }) {
       if (report.scenario.task === 'inference') { show(root.parentNode, false); return; }
       const { phase, bytes: peak } = report.peak;
       const must = report.fits[0].needed_bytes;
-      const small = (r) => Math.max(Math.abs(r.bytes - peak), Math.abs(r.must - must)) < peak * NOTHING;
+      const small = (r) => Math.abs(r.must - must) < peak * NOTHING && Math.abs(r.bytes - peak) < peak * APART;
       const apart = (r) => Math.abs(r.bytes - peak - (r.must - must)) > peak * APART;
       const rows = (yield* changesOf({ scenario, report })).sort((a, b) => a.bytes - b.bytes);
       show(root.parentNode, rows.length > 0);
