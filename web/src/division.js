@@ -3,11 +3,6 @@ import { el } from './dom.js';
 import { rich, word } from './i18n.js';
 import { count } from './units.js';
 
-// Degrees of parallelism say how many GPUs there are: who sets one no longer says it himself.
-const DEGREES = new Set(['data', 'tensor', 'pipeline', 'context', 'expert'].map((name) => `parallel.${name}`));
-export const withDegree = (path, value) => (DEGREES.has(path) ? { [path]: value, gpus: undefined } : { [path]: value });
-export const isDegree = (path) => DEGREES.has(path);
-
 // What the report may leave open: more GPUs than one model is divided over, or one that does not fit.
 export const isAsked = ({ scenario, fits }) => fits[0].verdict === 'no' || scenario.gpus > 1;
 

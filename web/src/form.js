@@ -1,13 +1,13 @@
 // The form. Built once from the core's tables; every change only updates it in place.
 import { combobox } from './combobox.js';
 import { chips, freshId, names, number } from './controls.js';
-import { divisionButton, divisionPatch, divisionText, withDegree } from './division.js';
+import { divisionButton, divisionPatch, divisionText } from './division.js';
 import { el, setAttr, setText, show } from './dom.js';
 import { choices, fallback, isVisible } from './fields.js';
 import { ui, word } from './i18n.js';
 import { ELSEWHERE, FIRST, GROUP_IDS, groupOf } from './layout.js';
 import { modelField, roleControl } from './model-field.js';
-import { getPath, isTree, same } from './paths.js';
+import { getPath, isTree, same, withDegree } from './paths.js';
 import { errorText, fieldAlone, fieldHelp, fieldLabel, valueWord } from './texts.js';
 import { bytesFull, bytesShort, count, halfWidth, readCount } from './units.js';
 

@@ -53,3 +53,8 @@ export function same(a, b) {
   const keys = Object.keys(a);
   return keys.length === Object.keys(b).length && keys.every((k) => Object.hasOwn(b, k) && same(a[k], b[k]));
 }
+
+// Degrees of parallelism say how many GPUs there are: who sets one no longer says it himself.
+const DEGREES = new Set(['data', 'tensor', 'pipeline', 'context', 'expert'].map((name) => `parallel.${name}`));
+export const withDegree = (path, value) => (DEGREES.has(path) ? { [path]: value, gpus: undefined } : { [path]: value });
+export const isDegree = (path) => DEGREES.has(path);

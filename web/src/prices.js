@@ -1,7 +1,6 @@
 // What each choice would come to: the scenario with one value replaced. Form, menus and what-if ask for the same ones; each is computed once, a value at a time,
 // and the value that is set already is what the report says.
-import { isDegree } from './division.js';
-import { getPath, withPath } from './paths.js';
+import { getPath, isDegree, withPath } from './paths.js';
 
 export function makePrices(core) {
   let of = ''; // the scenario that is known, as text
