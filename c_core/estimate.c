@@ -128,6 +128,8 @@ static void not_modelled(const vram_scenario *s, vram_report *report)
         /* accelerate/accelerator.py (no_sync), which transformers' Trainer enters for all but the last; torch/distributed/fsdp/_flat_param.py (_validate_tensors_to_flatten) */
         {shards && s->training.gradient_accumulation > 1, VRAM_NOTE_NO_SYNC, "training.gradient_accumulation"},
         {shards && lora && s->parallel.engine == VRAM_PARALLEL_ENGINE_FSDP1 && (s->weights == VRAM_FORMAT_INT8 || s->weights == VRAM_FORMAT_INT4), VRAM_NOTE_FSDP1_INTEGERS, "weights"},
+        /* deepspeed/runtime/pipe/engine.py (PipelineEngine.__init__) */
+        {s->parallel.engine == VRAM_PARALLEL_ENGINE_DEEPSPEED && s->parallel.pipeline > 1 && s->parallel.zero > 1, VRAM_NOTE_STAGES_AND_ZERO, "parallel.zero"},
         {vram_adapters_whole(s), VRAM_NOTE_ADAPTERS_WHOLE, "parallel.engine"},
         {lora && megatron && s->lora.dora, VRAM_NOTE_STATES_ALONE, "lora.dora"},
         {(loss == VRAM_LOSS_CHUNKED && rl) || (loss == VRAM_LOSS_INPLACE && rl) || (loss == VRAM_LOSS_FUSED && rl) || (loss != VRAM_LOSS_FULL && (ppo || megatron)), VRAM_NOTE_NOT_MODELLED, "training.loss"},

@@ -111,10 +111,12 @@ static double at_least(const vram_scenario *s, const needs *n, const demand *d, 
     return most;
 }
 
-/* Of a pipeline's stages the one with the largest number here is the fullest: one that does not fit, else the highest. */
+/* Of a pipeline's stages the one with the largest number here is the fullest: the one that wants the largest card; of servers, whose stages agree on what they
+ * hold, one that does not fit, else the highest. */
 double vram_gpu_fullness(const vram_scenario *s, const vram_report *report)
 {
     double bytes = needed(s, report).most;
+    if (s->task != VRAM_TASK_INFERENCE) return bytes;
     return bytes > s->gpu.usable_bytes ? VRAM_LARGEST + bytes : report->peak_bytes;
 }
 

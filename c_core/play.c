@@ -279,7 +279,8 @@ static bool known_engine(const vram_scenario *s)
 {
     bool full = s->training.method == VRAM_METHOD_FULL, once = s->training.gradient_accumulation == 1, mixed = full && s->training.precision == VRAM_PRECISION_MIXED;
     double gpus = vram_gpus_of_degrees(s);
-    if (s->parallel.engine == VRAM_PARALLEL_ENGINE_PLAIN) return gpus <= 1 && !mixed;
+    bool copies = s->parallel.zero == 0 && gpus <= (double)s->parallel.data; /* of which each does what one does alone */
+    if (s->parallel.engine == VRAM_PARALLEL_ENGINE_PLAIN) return copies && !mixed;
     if (s->parallel.data <= 1 || gpus > (double)s->parallel.data) return false;
     switch (s->parallel.engine) {
     case VRAM_PARALLEL_ENGINE_DDP: return !mixed && (once || s->parallel.bucket_view != 1);

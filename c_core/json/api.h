@@ -28,7 +28,7 @@ char *vram_json_estimate(vram_json *json, const char *scenario, size_t bytes);
 char *vram_json_options(vram_json *json, const char *request, size_t bytes);
 /* The inverse questions: {"scenario": {..}, "for": ["context", "weights"]} -> {"solve": [{"path": "context", "value": 262144, "limit": 131072,
  * "bytes": N, "needed_bytes": N, "headroom_bytes": N, "verdict": "tight"}, ..]}. `for`: whole-number fields, or "weights"; without it the task's own
- * questions. value: the largest that fits on the scenario's GPUs (of "weights" the heaviest type that its engine loads), null when none does; limit:
+ * questions. value: the largest that fits on the scenario's GPUs, the next does not (of "weights" the heaviest type that its engine loads), null when none does; limit:
  * the positions that the model was trained for or the layers that it has, null where none apply; the bytes are those of the answer. A field that the
  * scenario does not read is refused ("not_read").
  * "gpus" asks otherwise: value is the least number of the scenario's cards over which a natural division of it fits (divide.c), "parallel" that division

@@ -23,6 +23,7 @@ typedef struct {
     manner by;
     double widest;     /* degree of tensor parallelism within a machine */
     double replicas;   /* of a server */
+    double tensor, pipeline; /* degrees that stay where states are shared out */
     double most;       /* GPUs that share one replica */
     double least;      /* no fewer GPUs can do */
     division found, nearest; /* the last that fits; the one that needs the least */
@@ -90,7 +91,8 @@ static division all_shared(const search *q, double data, double tensor, double p
     const vram_scenario *s = q->s;
     division d = as_said(q, data, tensor, pipeline);
     bool megatron = vram_is_megatron(s, &s->model), bare = d.engine == VRAM_PARALLEL_ENGINE_PLAIN && d.zero == 0 && s->overheads && tensor * pipeline <= 1;
-    d.zero = megatron ? (int)vram_max(1, d.zero) : 3;
+    bool states_alone = megatron || (d.engine == VRAM_PARALLEL_ENGINE_DEEPSPEED && pipeline > 1); /* the rest it refuses beside stages */
+    d.zero = states_alone ? (int)vram_max(1, d.zero) : 3;
     if (!megatron && (bare || d.engine == VRAM_PARALLEL_ENGINE_DDP)) d.engine = VRAM_PARALLEL_ENGINE_FSDP2;
     return d;
 }
@@ -115,7 +117,7 @@ static int by_heads(const search *q, double n, division list[WAYS])
 static int divisions(const search *q, double n, division list[WAYS])
 {
     int k = 0;
-    double tensor = (double)q->s->parallel.tensor, pipeline = (double)q->s->parallel.pipeline;
+    double tensor = q->tensor, pipeline = q->pipeline;
     if (q->by == HEADS) return by_heads(q, n, list);
     if (q->by == LAYERS) list[k++] = as_said(q, 1, 1, n);
     if (q->by == SHARES && (n <= 1 || own_stage(q->s) > 0)) list[k++] = as_said(q, n, tensor, pipeline);
@@ -125,10 +127,17 @@ static int divisions(const search *q, double n, division list[WAYS])
 
 /* --------------------------------------------------------------------------------------------------------- trying one -- */
 
-static bool refused(const vram_report *r)
+/* Sequences can be padded to divide; stages of all but Megatron's may differ by a layer (parallel.c). */
+static bool refuses(const vram_scenario *s, const vram_note *note)
+{
+    if (note->id != VRAM_NOTE_NOT_DIVIDING) return note->id == VRAM_NOTE_HEADS_NOT_DIVISIBLE || note->id == VRAM_NOTE_STAGES_AND_ZERO;
+    return strcmp(note->path, "parallel.context") != 0 && (strcmp(note->path, "parallel.pipeline") != 0 || vram_is_megatron(s, &s->model));
+}
+
+static bool refused(const vram_scenario *s, const vram_report *r)
 {
     for (int i = 0; i < r->notes; i++)
-        if (r->note[i].id == VRAM_NOTE_HEADS_NOT_DIVISIBLE || (r->note[i].id == VRAM_NOTE_NOT_DIVIDING && strcmp(r->note[i].path, "parallel.context") != 0)) return true;
+        if (refuses(s, &r->note[i])) return true;
     return false;
 }
 
@@ -138,7 +147,7 @@ static double gpus_of(const vram_scenario *s, const division *d)
     return vram_max(d->data * d->tensor * (double)s->parallel.context, (double)s->parallel.expert) * d->pipeline;
 }
 
-static const vram_report *run(search *q, const division *d)
+static const vram_report *run(search *q, const division *d, bool verdict_alone)
 {
     vram_json_swap swap[5];
     vram_error error;
@@ -148,7 +157,7 @@ static const vram_report *run(search *q, const division *d)
     swap[n++] = vram_json_put(q->tree, "parallel.pipeline", cJSON_CreateNumber(d->pipeline));
     if (trains(q)) swap[n++] = vram_json_put(q->tree, "parallel.zero", cJSON_CreateNumber(d->zero));
     if (trains(q)) swap[n++] = vram_json_put(q->tree, "parallel.engine", cJSON_CreateString(vram_name(VRAM_LIST_PARALLEL_ENGINE, d->engine)));
-    const vram_report *r = vram_json_run(q->json, q->tree, true, &error);
+    const vram_report *r = vram_json_run(q->json, q->tree, verdict_alone, &error);
     while (n > 0) vram_json_put_back(q->json, &swap[--n]);
     return r;
 }
@@ -156,10 +165,10 @@ static const vram_report *run(search *q, const division *d)
 /* False when an engine would refuse it. */
 static bool attempt(search *q, division *d)
 {
-    const vram_report *r = run(q, d);
+    const vram_report *r = run(q, d, true);
     q->bound = r ? (double)r->fit[0].gpus_needed : 1;
     q->limit = r && r->pool.first_bytes > 0 ? r->pool.sequences_limit : 0;
-    if (!r || refused(r)) return false;
+    if (!r || refused(q->s, r)) return false;
     d->gpus = gpus_of(q->s, d);
     d->verdict = (int)r->fit[0].verdict;
     d->needed_bytes = r->fit[0].needed_bytes;
@@ -230,7 +239,7 @@ static double widest_of(const vram_scenario *s)
 static void limits(search *q)
 {
     const vram_scenario *s = q->s;
-    double degrees = q->by == SHARES ? (double)s->parallel.tensor * (double)s->parallel.pipeline : 1, layers = (double)s->model.layers;
+    double degrees = q->by == SHARES ? q->tensor * q->pipeline : 1, layers = (double)s->model.layers;
     q->most = vram_max(1, vram_floor_div(MOST, degrees * (double)s->parallel.context * q->replicas));
     if (q->by == LAYERS) q->most = vram_min(layers, s->engine == VRAM_ENGINE_LLAMA_CPP ? MOST_OF_LLAMA_CPP : q->most);
     if (q->by == HEADS) q->most = vram_floor_div(q->most, q->widest) * q->widest;
@@ -241,27 +250,60 @@ static division over_all(search *q)
 {
     const vram_scenario *s = q->s;
     division list[WAYS], best = {.gpus = 0};
-    double one = q->by == SHARES ? (double)s->parallel.tensor * (double)s->parallel.pipeline : 1, n = (double)s->gpus / (one * (double)s->parallel.context * q->replicas);
+    double one = q->by == SHARES ? q->tensor * q->pipeline : 1, n = (double)s->gpus / (one * (double)s->parallel.context * q->replicas);
     int count = divides(n, 1) && n >= 1 ? divisions(q, n, list) : 0;
     for (int i = 0; i < count; i++)
         if (attempt(q, &list[i]) && (best.gpus <= 0 || (best.verdict == VRAM_VERDICT_NO && list[i].verdict != VRAM_VERDICT_NO))) best = list[i];
     return best;
 }
 
+/* What a division that does not fit would need in all: a verdict alone stops where it is clear. */
+static void tell(search *q, division *d)
+{
+    const vram_report *r = d->gpus > 0 && d->verdict == VRAM_VERDICT_NO ? run(q, d, false) : NULL;
+    if (r) d->needed_bytes = r->fit[0].needed_bytes;
+}
+
+/* What stays on a GPU is more than it has. Which number comes nearest? Experts that are filled up can make more GPUs need more. */
+static bool look_around(search *q)
+{
+    q->least = 0;
+    for (double n = q->by == HEADS ? q->widest : 1; n < q->most; n *= 2)
+        if (over(q, n)) return true;
+    return over(q, q->most);
+}
+
+/* The degrees that were said, where they fit and take fewer GPUs than what is natural. */
+static bool as_it_stands(search *q, bool found)
+{
+    const vram_scenario *s = q->s;
+    division d = {.data = (double)s->parallel.data, .tensor = (double)s->parallel.tensor, .pipeline = (double)s->parallel.pipeline, .zero = (int)s->parallel.zero, .engine = s->parallel.engine};
+    bool fewer = !found || gpus_of(s, &d) < q->found.gpus;
+    return (fewer && attempt(q, &d) && d.verdict != VRAM_VERDICT_NO) || found;
+}
+
+/* From no bound at all: what is refused as it was said may be taken otherwise. */
+static bool search_all(search *q)
+{
+    limits(q);
+    bool alone = q->found.gpus == 1; /* fits as it is */
+    return alone || (q->least > 0 && find(q)) || look_around(q);
+}
+
 /* `scenario` is as it was said; gpus follow from each division that is tried. */
 void vram_json_divide(vram_json *json, cJSON *scenario, const vram_scenario *s, vram_verdict now, vram_json_answer *row)
 {
-    search q = {.json = json, .tree = scenario, .s = s, .by = manner_of(s), .widest = widest_of(s), .replicas = 1};
+    search q = {.json = json, .tree = scenario, .s = s, .by = manner_of(s), .widest = widest_of(s), .replicas = 1, .tensor = (double)s->parallel.tensor, .pipeline = (double)s->parallel.pipeline};
     cJSON *gpus = cJSON_DetachItemFromObjectCaseSensitive(scenario, "gpus");
     double idle = (double)s->gpus - vram_gpus_of_degrees(s);
     begin(&q);
-    limits(&q);
-    bool alone = q.found.gpus == 1; /* fits as it is */
-    row->found = alone || (q.least > 0 && find(&q));
-    if (!row->found) { /* and what would the most of them need? */
-        q.least = 0;
-        row->found = over(&q, q.most);
+    row->found = search_all(&q);
+    if (!row->found && q.nearest.gpus <= 0) { /* degrees that are refused */
+        q.tensor = q.pipeline = 1;
+        begin(&q);
+        row->found = search_all(&q);
     }
+    row->found = as_it_stands(&q, row->found);
     row->division = q.found;
     row->value = q.found.gpus;
     row->bytes = q.peak;
@@ -269,7 +311,9 @@ void vram_json_divide(vram_json *json, cJSON *scenario, const vram_scenario *s, 
     row->headroom_bytes = q.headroom;
     row->verdict = q.found.verdict;
     row->nearest = q.nearest;
-    row->over = s->gpus > 1 && (idle > 0 || (idle == 0 && now == VRAM_VERDICT_NO)) ? over_all(&q) : (division){.gpus = 0};
-    if (idle == 0 && row->over.verdict == VRAM_VERDICT_NO) row->over.gpus = 0;
+    row->over = s->gpus > 1 && (idle != 0 || now == VRAM_VERDICT_NO) ? over_all(&q) : (division){.gpus = 0};
+    if (idle <= 0 && row->over.verdict == VRAM_VERDICT_NO) row->over.gpus = 0;
+    if (!row->found) tell(&q, &row->nearest);
+    tell(&q, &row->over);
     if (gpus) cJSON_AddItemToObject(scenario, "gpus", gpus);
 }

@@ -2,7 +2,7 @@
  * these themselves the fewest (divide.c).
  *
  * A whole number is searched from its present value: doubled until it does not fit (or halved until it does), then halved between the two. More
- * tokens, sequences or rows never need less memory by more than an allocator's rounding, so the answer is right to within one such step. */
+ * tokens, sequences or rows need more tensors, but the gaps that PyTorch's allocator leaves between them jump: a larger value may fit where the next does not. */
 #include "json.h"
 
 #include <stddef.h>

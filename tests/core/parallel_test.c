@@ -210,6 +210,13 @@ TEST(parallel_ppo, "PPO over ranks, with adapters and without: a larger micro-ba
     }
 }
 
+/* Copies without an engine: each does what one does alone, the allocator too. */
+TEST(parallel_like_one, "copies of a training need what one needs")
+{
+    const double one = test_peak("{\"task\":\"training\",\"training\":{\"precision\":\"bf16\"}}"), two = test_peak("{\"task\":\"training\",\"training\":{\"precision\":\"bf16\"},\"parallel\":{\"data\":2}}");
+    CHECK(same(one, two), "%.0f, and %.0f with a second", one, two);
+}
+
 /* LoRA is the actor's; TRL's value model is trained whole, whatever shares it out. */
 TEST(parallel_ppo_critic, "PPO with LoRA: the critic's states are the whole model's, and each rank has its share of them")
 {

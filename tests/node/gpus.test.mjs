@@ -87,3 +87,38 @@ await test('gpus: worked by hand', () => {
   assert.equal(solve(served('qwen3-235b-a22b', 'h200-sxm', { weights: 'fp8-block128', gpus: 8 })).over.parallel.tensor, 4)
   assert.equal(solve({ task: 'training', model: 'qwen3-8b', gpu: 'rtx-4090', parallel: { engine: 'fsdp2', data: 2 } }).value, null) // one sequence's activations alone are 43 GB
 })
+
+await test('gpus: degrees that an engine refuses are not offered and not the end of it; those that were said are an answer where they fit', () => {
+  const of = (engine, pipeline, more) => ({ task: 'training', parallel: { engine, pipeline }, ...more })
+  assert.equal(solve(of('deepspeed', 3)).value, 3) // 32 layers: 11, 11 and 10
+  assert.equal(solve(of('fsdp2', 2, { model: 'deepseek-v2-lite', gpu: 'h200-sxm', training: { method: 'lora' } })).value, 2) // 27
+  assert.equal(solve({ task: 'training', model: 'gpt2', parallel: { engine: 'deepspeed', tensor: 8 } }).value, 1) // 12 heads
+  assert.equal(solve({ gpu: 'rtx-3090', batch: 100, parallel: { tensor: 4, pipeline: 3 } }).value, 12) // by eights it would be 16
+  const staged = { task: 'training', model: 'llama-3.1-70b', gpu: 'h100-sxm', parallel: { engine: 'deepspeed', tensor: 2, pipeline: 4 } }
+  assert.equal(solve(staged).parallel.zero, 1) // PipelineEngine refuses 2 and 3
+  const [report] = estimates([divided(staged, { zero: 2 })])
+  assert.ok(report.notes.some(n => n.id === 'deepspeed_refuses_stages'))
+  assert.deepEqual(solve({ task: 'training', model: { params: 7e9 }, gpus: 4, parallel: { data: 8, zero: 3 } }).over.parallel.data, 4) // fewer than were said to be divided over
+})
+
+await test('gpus: where none would do, the nearest is the nearest, and needs what its own estimate says', () => {
+  const s = { task: 'training', model: 'glm-5', gpu: 'h200-sxm', gpus: 64 }
+  const { value, nearest, over } = solve(s)
+  const needs = estimates([nearest, over, ...[64, 128, 512, 1024].map(data => ({ parallel: { ...nearest.parallel, data } }))].map(d => divided(s, d.parallel))).map(r => r.fits[0].needed_bytes)
+  assert.deepEqual([value, ...needs.slice(0, 2)], [null, nearest.needed_bytes, over.needed_bytes])
+  assert.equal(Math.min(...needs), nearest.needed_bytes) // 256 experts: on more GPUs than that each is gathered several times
+})
+
+await test('stages: another card\'s row says what that card\'s own report says', () => {
+  const staged = [
+    { model: 'gemma-4-e2b-it', training: { precision: 'bf16', micro_batch: 4, checkpointing: 'selective', sequence_length: 8192, optimizer: 'adafactor', loss: 'inplace', attention: 'sdpa', gradient_accumulation: 4 }, parallel: { pipeline: 8 } },
+    { model: 'gemma-7b', training: { sequence_length: 2048, optimizer: 'paged-adamw-8bit', loss: 'tiled' }, parallel: { pipeline: 4 } },
+  ]
+  for (const s of staged) {
+    const reports = estimates(['h200-sxm', 'h100-sxm', 'rtx-4090', 'h20'].map(gpu => ({ task: 'training', ...s, gpu })))
+    for (const r of reports) for (const own of reports) {
+      const row = r.fits.find(f => f.gpu === own.fits[0].gpu)
+      assert.deepEqual([row.needed_bytes, row.verdict], [own.fits[0].needed_bytes, own.fits[0].verdict], `${s.model}, ${row.gpu}`)
+    }
+  }
+})
