@@ -86,6 +86,7 @@ function pageOf(of) {
       await watch()
     },
     goBack: () => of('POST', '/back', {}),
+    reload: async () => { await of('POST', '/refresh', {}); await watch() },
     evaluate: run,
     $: async selector => { try { return handle(await find(selector)) } catch { return null } },
     $$: async selector => (await find(selector, 's')).map(handle),
