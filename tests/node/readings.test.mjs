@@ -6,7 +6,7 @@ import { test } from '../harness.mjs'
 import { presets } from '../lib.mjs'
 import { openCore } from '../../web/src/core.js'
 import { makePrices } from '../../web/src/prices.js'
-import { timelineOf } from '../../web/src/reading.js'
+import { givenBack, roomOf, timelineOf } from '../../web/src/reading.js'
 
 const core = await openCore(readFileSync('build/vram.wasm'), presets)
 const trained = presets.scenarios.filter(s => s.scenario.task === 'training')
@@ -56,4 +56,23 @@ await test('prices: the core\'s own answers, each asked for once as long as the 
   run(prices.later({ ...scenario, batch: 2 }, 'weights', values)) // another scenario is asked about anew
   assert.equal(asked.length, 9)
   assert.equal(new Set(asked).size, 9)
+})
+
+await test('an engine with pools: what the sentence holds against each other is what the verdict does, whatever the peak has beside the pools', () => {
+  const seen = {}
+  for (const engine of ['vllm', 'sglang']) for (const gpu of ['rtx-4090', 'a100-80gb', 'l4']) for (const model of ['qwen3-8b', 'llama-3.1-8b', 'qwen2.5-32b', 'qwen3-30b-a3b']) {
+    for (const context of [512, 4096, 6145, 32768]) for (const batch of [1, 8, 64]) {
+      const report = core.estimate({ engine, gpu, model, context, batch })
+      if (report.error) continue
+      const { wanted, budget, outside } = roomOf(report)
+      const peak = report.peak.bytes - givenBack(report)
+      const { verdict } = report.fits[0]
+      const said = outside ? wanted : peak
+      const key = `${engine} ${verdict === 'no' ? 'no' : 'fits'}`
+      seen[key] = (seen[key] ?? 0) + 1
+      seen.above = (seen.above ?? 0) + (verdict !== 'no' && peak > budget)
+      assert.equal(said <= budget, verdict !== 'no', `${key}: ${model} on ${gpu}, ${context} × ${batch}: ${said} of ${budget}`)
+    }
+  }
+  assert.ok(seen.above > 0 && ['vllm fits', 'vllm no', 'sglang fits', 'sglang no'].every(key => seen[key] > 10), JSON.stringify(seen))
 })

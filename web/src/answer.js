@@ -2,7 +2,7 @@
 import { el, prose } from './dom.js';
 import { divisionText, takesNodes, takesParts } from './division.js';
 import { rich, ui, word } from './i18n.js';
-import { SEEN, cardOf, contextAtPeak, givenBack, isPooled, need } from './reading.js';
+import { SEEN, cardOf, contextAtPeak, givenBack, isPooled, need, roomOf } from './reading.js';
 import { valueWord } from './texts.js';
 import { bytes, bytesFull, count } from './units.js';
 
@@ -24,8 +24,8 @@ function sentenceParts(report, cards, presets, unit) {
   const { verdict, gpus_needed: needed } = card.fit;
   const cache = givenBack(report);
   const has = card.fit.usable_bytes + context;
-  const budget = card.fit.needed_bytes + card.fit.headroom_bytes + context; // an engine with a pool leaves some of the card alone
-  const room = isPooled(card.fit) ? 'pool' : context > 0 ? 'whole' : 'usable';
+  const { wanted, budget, outside } = roomOf(report); // an engine with a pool leaves some of the card alone
+  const room = outside ? 'pool_outside' : isPooled(card.fit) ? 'pool' : context > 0 ? 'whole' : 'usable';
   const takes = verdict === 'no' && cards ? takesParts(cards, report.scenario, !needed && isCopied(report)) : null;
   const vars = {
     takes: needed ? word('takes', 'least', { n: count(needed) }) : word('takes', 'copies', { share: word('share', report.scenario.task) }),
@@ -39,6 +39,7 @@ function sentenceParts(report, cards, presets, unit) {
     needed: count(needed),
     left: bytes(Math.max(0, card.fit.headroom_bytes), unit),
     budget: bytes(budget, unit),
+    wanted: bytes(wanted, unit),
     engine: valueWord('engine', report.scenario.engine),
     missing: bytes(Math.max(0, -card.fit.headroom_bytes), unit),
   };

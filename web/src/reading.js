@@ -71,6 +71,13 @@ export const isPooled = (fit) => fit.needed_bytes + fit.headroom_bytes < fit.usa
 
 export const contextAtPeak = (report) => report.peak.bytes - need(report);
 
+// What the verdict holds against each other, both with the context; outside: the peak has more (SGLang's activations lie beside its pools), so it is not what must find room.
+export function roomOf(report) {
+  const { needed_bytes: needed, headroom_bytes: headroom } = report.fits[0];
+  const wanted = needed + contextAtPeak(report);
+  return { wanted, budget: wanted + headroom, outside: isPooled(report.fits[0]) && report.peak.bytes - givenBack(report) > wanted };
+}
+
 // What fills the card: everything alive at the peak but the context, which the card has already given away.
 export const segmentsOf = (report, lists) => groups(alive(report, report.peak.phase), lists).filter((g) => g.component !== CONTEXT);
 
