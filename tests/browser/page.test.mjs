@@ -450,6 +450,44 @@ for (const [place, url, allowed] of places) {
     assert.ok(!state.hash.includes('batch=0'))
   })
 
+  await on('what is typed for the number of GPUs stays and is read as other numbers are; refused, it is in no address, and the last good answer stays', async page => {
+    const box = '.field-gpu .gpu-row input.number'
+    await open(page, url, linkOf('kv-cache', {}, '&lang=en'))
+    const before = await text(page, '#sentence')
+    const look = () => page.evaluate(box => ({ value: document.querySelector(box).value, note: document.querySelector('.field-gpu .error')?.textContent ?? null, hash: location.hash, sentence: document.getElementById('sentence').textContent.trim() }), box)
+    const { hash } = await look()
+    for (const typed of ['-4', 'abc']) {
+      await page.$eval(box, n => { n.focus(); n.select() })
+      await page.keyboard.type(typed)
+      await new Promise(done => setTimeout(done, 250)) // longer than an address waits
+      for (const key of [null, 'Tab']) {
+        if (key) await page.keyboard.press(key)
+        await rest(page)
+        const now = await look()
+        assert.equal(now.value, typed)
+        assert.ok(now.note?.includes(typed) && !/NaN|null/.test(now.note), `${typed}: ${now.note}`)
+        assert.equal(now.hash, hash, typed)
+        assert.equal(now.sentence, before, typed)
+      }
+    }
+    for (const [typed, number] of [['1,024', 1024], ['1e3', 1000], ['１６', 16]]) {
+      await retype(page, box, typed)
+      await rest(page)
+      const now = await look()
+      assert.deepEqual([now.value, now.note], [String(number), null])
+      assert.equal(Number(/gpus=([^&]+)/.exec(now.hash)[1]), number)
+    }
+    const hashThen = (await look()).hash
+    await page.$eval(box, n => { n.focus(); n.select() })
+    await page.keyboard.type('8x') // refused while the address still waits for the 8
+    await new Promise(done => setTimeout(done, 250))
+    assert.doesNotMatch((await look()).hash, /8x|NaN/)
+    assert.notEqual((await look()).hash, hashThen)
+    await page.evaluate(() => { for (const d of document.querySelectorAll('#form details')) d.open = true })
+    await retype(page, '[data-path="gpu.memory_bytes"] input', 'lots')
+    assert.equal(await page.$eval('[data-path="gpu.memory_bytes"] input', n => n.value), 'lots')
+  })
+
   const hostile = [
     ['nonsense', '#nonsense'], ['no such preset', '#v=1&p=nowhere'], ['unknown keys', '#v=1&p=weights&foo=1&bar.baz=2'], ['a bad value', '#v=1&p=weights&batch=-5'],
     ['words for a number', '#v=1&p=weights&context=many'], ['an unknown format', '#v=1&p=weights&weights=int3'], ['broken escapes', '#v=1&p=weights&batch=%E0%A4%A'],

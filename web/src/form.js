@@ -3,13 +3,13 @@ import { combobox } from './combobox.js';
 import { chips, freshId, names, number } from './controls.js';
 import { divisionButton, divisionPatch, divisionText } from './division.js';
 import { el, setAttr, setText, show } from './dom.js';
-import { choices, fallback, isVisible } from './fields.js';
+import { choices, fallback, isVisible, readValue } from './fields.js';
 import { ui, word } from './i18n.js';
 import { ELSEWHERE, FIRST, GROUP_IDS, groupOf } from './layout.js';
 import { modelField, roleControl } from './model-field.js';
 import { getPath, isTree, same, withDegree } from './paths.js';
 import { errorText, fieldAlone, fieldHelp, fieldLabel, valueWord } from './texts.js';
-import { bytesFull, bytesShort, count, halfWidth, readCount } from './units.js';
+import { bytesFull, bytesShort, count, readCount } from './units.js';
 
 // actions: {patch(patch, settled), prices(path, values) -> Map}
 export function makeForm(root, { index, presets, actions }) {
@@ -62,7 +62,7 @@ export function makeForm(root, { index, presets, actions }) {
   const gpusId = freshId('gpus');
   const gpusLabel = el('label', { class: 'vh', for: gpusId });
   const gpusInput = el('input', { id: gpusId, type: 'text', inputmode: 'numeric', autocomplete: 'off', class: 'number', 'aria-describedby': gpuNote.id });
-  const readGpus = () => (gpusInput.value.trim() === '' ? undefined : Number(halfWidth(gpusInput.value)));
+  const readGpus = () => readValue(gpusField, gpusInput.value);
   gpusInput.addEventListener('input', () => actions.patch({ gpus: readGpus() }, false));
   gpusInput.addEventListener('change', () => actions.patch({ gpus: readGpus() }, true));
   const gpu = el('div', { class: 'field field-gpu', data: { path: 'gpu' } }, el('div', { class: 'field-head' }, gpuLabel),
@@ -174,11 +174,12 @@ export function makeForm(root, { index, presets, actions }) {
       ownNote.classList.toggle('error', Boolean(ownError));
       setAttr(ownInput, 'aria-invalid', ownError ? 'true' : null);
       ownInput.placeholder = preset ? String(Math.round(preset.memory_bytes / MIB)) : '';
-      const ownMib = isTree(gpuValue) && typeof gpuValue.memory_bytes === 'number' ? String(gpuValue.memory_bytes / MIB) : '';
+      const ownBytes = isTree(gpuValue) ? gpuValue.memory_bytes : undefined;
+      const ownMib = typeof ownBytes === 'number' ? String(ownBytes / MIB) : ownBytes ?? ''; // what is no number stays as it was typed
       if (document.activeElement !== ownInput) ownInput.value = ownMib;
       gpuCombo.set(gpuId, preset?.name ?? String(gpuId ?? ''));
       const gpus = getPath(slot.scenario, 'gpus');
-      if (document.activeElement !== gpusInput || readGpus() !== gpus) gpusInput.value = gpus ?? '';
+      if (document.activeElement !== gpusInput || !same(readGpus(), gpus)) gpusInput.value = gpus ?? '';
       gpusInput.placeholder = String(slot.report?.scenario.gpus ?? '');
       const gpuError = under('gpu') ?? under('gpus');
       const over = gpuError ? null : context.cards?.over;

@@ -84,7 +84,8 @@ export async function start({ wasm, presets, accuracy }) {
     if (!presetLinks.has(said)) presetLinks.set(said, linkOf([{ preset: id, scenario: presets.scenarios.find((s) => s.id === id).scenario }], { view: null, embed: embedded ? null : shown.embed }));
     return presetLinks.get(said);
   }
-  const here = (extra) => linkOf(slots, extra);
+  const answered = () => slots.map((s) => ({ ...s, scenario: s.good })); // what is refused is in no address
+  const here = (extra) => linkOf(answered(), extra);
 
   function write(how) {
     clearTimeout(writing);
@@ -97,7 +98,7 @@ export async function start({ wasm, presets, accuracy }) {
   }
 
   // A quiz's address does not say which scenario stands behind it: the entry of the history does, for a reload to find it.
-  const behind = () => (shown.view === 'quiz' ? { behind: linkOf(slots, { view: null }) } : null);
+  const behind = () => (shown.view === 'quiz' ? { behind: linkOf(answered(), { view: null }) } : null);
   function keepBehind() {
     try { history.replaceState(behind(), ''); } catch { /* as above */ }
   }

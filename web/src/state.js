@@ -39,7 +39,7 @@ function longestSaid(scenario, path) {
 
 export function makeSlot(core, index, { preset, scenario }, { repair, base = {} }) {
   const result = settle(core, index, scenario, () => repair, repair ? base : null);
-  return { preset, scenario: result.scenario, report: result.report ?? null, error: result.error ?? null, dropped: result.dropped };
+  return { preset, scenario: result.scenario, good: result.scenario, report: result.report ?? null, error: result.error ?? null, dropped: result.dropped };
 }
 
 // What the core refuses at a field that nobody sees (it belongs to another task or engine) is dropped silently:
@@ -55,6 +55,7 @@ export function patchSlot(core, index, slot, patch) {
   return {
     preset: slot.preset,
     scenario: result.scenario,
+    good: result.error ? slot.good : result.scenario, // what was answered last: addresses say this one
     report: result.report ?? slot.report, // the last good one stays on show
     error: result.error ?? null,
     dropped: result.dropped,
