@@ -868,8 +868,10 @@ for (const [place, url, allowed] of places) {
     await retype(page, '.field-gpu .gpu-row input.number', '4')
     await rest(page)
     assert.equal(await text(page, '.field-gpu .division'), 'Divide over all 4: tensor 4')
-    await page.click('.field-gpu .division')
+    await page.focus('.field-gpu .division')
+    await page.keyboard.press('Enter')
     await rest(page)
+    assert.equal(await page.evaluate(() => document.activeElement.id), 'answer')
     assert.match(await page.evaluate(() => location.hash), /parallel\.tensor=4/)
     assert.doesNotMatch(await page.evaluate(() => location.hash), /gpus=4/)
     assert.match(await text(page, '#sentence'), /^Each of 4 GPUs/)
@@ -878,6 +880,19 @@ for (const [place, url, allowed] of places) {
     await rest(page)
     assert.match(await text(page, '#sentence'), /^Each of 4 GPUs/)
     assert.match(await page.evaluate(() => location.hash), /gpus=(&|$)/)
+  })
+
+  await on('a division over the GPUs that are there that does not help says so; the menu of cards names a number only where one was searched for', async page => {
+    for (const [lang, say, no, takes] of [['en', /^Divide over all 2: .+ \(still does not fit\)$/, 'does not fit', /^takes \d/], ['zh', /^切到这 2 张卡上：.+（仍放不下）$/, '放不下', /^要 \d/]]) {
+      await open(page, url, `#v=1&model=llama-3.1-70b&engine=vllm&gpu=rtx-4090&gpus=2&lang=${lang}`)
+      assert.match(await text(page, '.field-gpu .division'), say)
+      await page.focus('.field-gpu .combo input')
+      await page.keyboard.press('ArrowDown')
+      await page.waitForFunction(() => { const all = [...document.querySelectorAll('.field-gpu [role=option] .combo-right')]; return all.length > 20 && all.every(n => n.textContent) })
+      const rows = await page.$$eval('.field-gpu [role=option]', all => all.map(n => ({ own: n.getAttribute('aria-selected') === 'true', right: n.querySelector('.combo-right').textContent })))
+      assert.ok(rows.some(r => r.right === no))
+      assert.deepEqual(rows.filter(r => /\d/.test(r.right) || takes.test(r.right)).map(r => r.own && takes.test(r.right)), [true])
+    }
   })
 
   await on('where an engine leaves some of the card alone, the sentence and the other cards say so, and what is free comes out', async page => {
@@ -889,6 +904,16 @@ for (const [place, url, allowed] of places) {
       const [, may, free] = /vLLM may use ([\d.,]+ GB), the driver context included: it fits,(?: with only)? ([\d.,]+ GB) free/.exec(await text(page, '#sentence'))
       assert.ok(Math.abs(gb(may) - shipped[i].peak.bytes / 1e9 - gb(free)) < 0.6, `${preset.id}: ${may}, ${free}`)
       assert.match(await text(page, '.compare-note'), /vLLM uses only its share of each card/)
+    }
+  })
+
+  await on('what SGLang sets aside is compared with what it holds there: a peak above it may fit', async page => {
+    const gb = text => Number(text.replaceAll(',', ''))
+    for (const context of [4096, 6145]) {
+      await open(page, url, `#v=1&model=qwen3-8b&engine=sglang&gpu=rtx-4090&context=${context}&lang=en&unit=GB`)
+      const sentence = await text(page, '#sentence')
+      const [, wanted, budget] = /weights and cache are ([\d.,]+) GB, and SGLang sets aside ([\d.,]+) GB of one GeForce RTX 4090 for them, both with the driver context: it fits/.exec(sentence) ?? assert.fail(sentence)
+      assert.ok(gb(wanted) <= gb(budget), sentence)
     }
   })
 

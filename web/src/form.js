@@ -11,7 +11,7 @@ import { getPath, isTree, same, withDegree } from './paths.js';
 import { errorText, fieldAlone, fieldHelp, fieldLabel, valueWord } from './texts.js';
 import { bytesFull, bytesShort, count, readCount } from './units.js';
 
-// actions: {patch(patch, settled), prices(path, values) -> Map}
+// actions: {patch(patch, settled), divide(patch), prices(path, values) -> Map}
 export function makeForm(root, { index, presets, actions }) {
   const pick = (path) => (value) => actions.patch(withDegree(path, value), true);
   const type = (path) => (value) => actions.patch(withDegree(path, value), false);
@@ -55,7 +55,7 @@ export function makeForm(root, { index, presets, actions }) {
   // ---- GPU and how many
   const gpuLabel = el('span', { class: 'field-label', id: freshId('gpu') });
   const gpuHelp = el('span', {});
-  const divide = divisionButton((changes) => actions.patch(changes, true)); // over the GPUs that are there
+  const divide = divisionButton(actions.divide); // over the GPUs that are there
   const gpuNote = el('p', { class: 'field-note', id: freshId('note') }, gpuHelp, divide);
   const gpuCombo = combobox({ labelledby: gpuLabel.id, describedby: gpuNote.id, priced: { values: () => presets.gpus.map((g) => g.id), of: (ids) => actions.prices('gpu', ids) }, itemsOf: gpuItems, onPick: (value) => actions.patch({ gpu: value }, true) });
   const gpusField = index.byPath.get('gpus');
@@ -68,10 +68,13 @@ export function makeForm(root, { index, presets, actions }) {
   const gpu = el('div', { class: 'field field-gpu', data: { path: 'gpu' } }, el('div', { class: 'field-head' }, gpuLabel),
     el('div', { class: 'gpu-row' }, gpuCombo.node, el('span', { class: 'times', 'aria-hidden': 'true' }, '×'), gpusLabel, gpusInput), gpuNote);
 
+  // How many it takes is known of the card that is chosen alone: of the others a price does not search.
+  const takes = (id, fit) => (fit.verdict === 'no' && id === now.valueOf('gpu') && now.cards?.value > 0 ? ui('verdict_takes', { n: count(now.cards.value) }) : null);
+
   function gpuItems(prices) {
     return presets.gpus.map((g) => {
       const fit = prices.get(g.id);
-      const right = !fit ? '' : fit.error ? ui('refused') : fit.verdict === 'no' && !fit.gpus_needed ? word('verdict', 'no') : ui(`verdict_short_${fit.verdict}`, { n: count(fit.gpus_needed) });
+      const right = !fit ? '' : fit.error ? ui('refused') : takes(g.id, fit) ?? word('verdict', fit.verdict);
       return { value: g.id, label: g.name, group: g.vendor, sub: bytesShort(g.memory_bytes, now.unit), right, title: `${g.vendor} · ${bytesFull(g.memory_bytes)}` };
     });
   }
@@ -187,7 +190,7 @@ export function makeForm(root, { index, presets, actions }) {
       show(divide, Boolean(over));
       setText(gpuHelp, gpuError ? errorText(gpuError) : fieldHelp('gpu'));
       if (over) {
-        setText(divide, ui('divide_over', { n: count(over.gpus), division: divisionText(over.parallel, slot.report.scenario) }));
+        setText(divide, ui(over.verdict === 'no' ? 'divide_over_no' : 'divide_over', { n: count(over.gpus), division: divisionText(over.parallel, slot.report.scenario) }));
         divide.patch = divisionPatch(over.parallel, slot.report.scenario);
       }
       gpuNote.classList.toggle('error', Boolean(gpuError));

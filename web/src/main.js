@@ -210,7 +210,7 @@ export async function start({ wasm, presets, accuracy }) {
   const pricesOf = (path, values) => new Map(priced.now(slots[0].scenario, path, values).map((p) => [p.value, p]));
   const form = makeForm($('form'), {
     index, presets,
-    actions: { patch, refuse, prices: pricesOf, opened: () => later(rest()), reset: (path) => patch({ [path]: getPath(baseOf(slots[0]), path) }, true) },
+    actions: { patch, divide, refuse, prices: pricesOf, opened: () => later(rest()), reset: (path) => patch({ [path]: getPath(baseOf(slots[0]), path) }, true) },
   });
   const ledger = makeLedger($('ledger'), { onPhase: (id) => { phase = id; render(); } });
   const card = makeCard($('card'), $('kept'), { 
