@@ -915,6 +915,10 @@ for (const [place, url, allowed] of places) {
       const [, wanted, budget] = /weights and cache are ([\d.,]+) GB, and SGLang sets aside ([\d.,]+) GB of one GeForce RTX 4090 for them, both with the driver context: it fits/.exec(sentence) ?? assert.fail(sentence)
       assert.ok(gb(wanted) <= gb(budget), sentence)
     }
+    for (const [engine, room] of [['sglang', /for them: it fits/], ['vllm', /vLLM may use [\d.,]+ GB: it fits/]]) { // where no context is counted, none is said to be
+      await open(page, url, `#v=1&model=qwen3-8b&engine=${engine}&gpu=rtx-4090&overheads=false&lang=en&unit=GB`)
+      assert.match(await text(page, '#sentence'), room)
+    }
   })
 
   await on('how far it goes: each limit beside what is set now and what is then left; a click sets it', async page => {

@@ -25,7 +25,8 @@ function sentenceParts(report, cards, presets, unit) {
   const cache = givenBack(report);
   const has = card.fit.usable_bytes + context;
   const { wanted, budget, outside } = roomOf(report); // an engine with a pool leaves some of the card alone
-  const room = outside ? 'pool_outside' : isPooled(card.fit) ? 'pool' : context > 0 ? 'whole' : 'usable';
+  const pool = outside ? 'pool_outside' : isPooled(card.fit) ? 'pool' : null;
+  const room = pool ? `${pool}${context > 0 ? '' : '_bare'}` : context > 0 ? 'whole' : 'usable';
   const takes = verdict === 'no' && cards ? takesParts(cards, report.scenario, !needed && isCopied(report)) : null;
   const vars = {
     takes: needed ? word('takes', 'least', { n: count(needed) }) : word('takes', 'copies', { share: word('share', report.scenario.task) }),
