@@ -1,8 +1,8 @@
-// Builds the page twice from the same parts: build/index.html with everything inside, and build/site/ for hosting.
+// Builds the page, one file with everything inside: build/index.html, and the same in build/site/ with what belongs beside it when it is hosted.
 //   node web/build.mjs --wasm build/vram.wasm --presets build/presets.json --out build [--accuracy build/accuracy.json]
 import { build as bundle } from 'esbuild';
 import { createHash } from 'node:crypto';
-import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
@@ -54,20 +54,14 @@ export async function buildPage({ wasm, presets, accuracy, out, plugins = [] }) 
   let page = put(template, 'csp', `<meta http-equiv="Content-Security-Policy" content="${policy(hash(script), hash(css))}">`);
   page = put(page, 'style', `<style>${css}</style>`);
   page = put(page, 'script', `<script>${script}</script>`);
+  await rm(join(out, 'site'), { recursive: true, force: true });
   await mkdir(join(out, 'site'), { recursive: true });
   await writeFile(join(out, 'index.html'), page);
 
-  // For hosting: the same as files. Still no fetch, so that it works in a frame without an origin.
+  // Hosted, too, it is one file: in a sandboxed frame, which has no origin, WebKit counts no other file as the page's own ('self').
   const site = join(out, 'site');
-  let hosted = put(template, 'csp', `<meta http-equiv="Content-Security-Policy" content="${policy("'self'", "'self'")}">`);
-  hosted = put(hosted, 'style', '<link rel="stylesheet" href="style.css">');
-  hosted = put(hosted, 'script', '<script src="data.js"></script>\n<script src="app.js"></script>');
   await Promise.all([
-    writeFile(join(site, 'index.html'), hosted),
-    writeFile(join(site, 'offline.html'), page), // the one file: to keep, and for frames on pages opened from disk
-    writeFile(join(site, 'app.js'), app),
-    writeFile(join(site, 'data.js'), data),
-    writeFile(join(site, 'style.css'), css),
+    writeFile(join(site, 'index.html'), page),
     cp(join(HERE, 'embed.js'), join(site, 'embed.js')),
     cp(join(HERE, 'examples'), join(site, 'examples'), { recursive: true }),
     cp(wasm, join(site, 'vram.wasm')),

@@ -17,7 +17,7 @@
     const follows = !options.has('theme');
     const address = () => {
       const theme = follows ? script.closest('[data-theme]')?.dataset.theme : null;
-      const home = new URL(/^file:/.test(script.src) ? 'offline.html' : 'index.html', script.src); // on disk a sandboxed frame may load no second file
+      const home = new URL('index.html', script.src);
       home.hash = [...options.values(), ...(theme === 'light' || theme === 'dark' ? [`theme=${theme}`] : [])].join('&');
       return home.href;
     };
