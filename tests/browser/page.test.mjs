@@ -800,6 +800,26 @@ for (const [place, url, allowed] of places) {
     assert.deepEqual(await page.$$eval('#form > .fields > .field:not([hidden])', n => n.map(f => f.dataset.path)), ['context', 'batch', 'kv_cache', 'weights'])
   })
 
+  await on('what a chapter says, and the numbers it quotes, are the stated scenario\'s: of another they are marked, or gone', async page => {
+    const look = () => page.evaluate(() => ({ say: document.querySelector('.guide-say').textContent, told: document.querySelector('.guide .prose-note').getClientRects().length > 0,
+      quoted: document.querySelectorAll('#rules-block .rule').length, peak: document.querySelector('#sentence [data-bytes]').dataset.bytes }))
+    await open(page, url, linkOf('activations', {}, '&lang=en&unit=GB'))
+    const stated = await look()
+    assert.equal(stated.told, false)
+    for (const patch of [{ 'parallel.data': 2, 'parallel.zero': 3 }, { 'training.sequence_length': 8192 }, { 'training.attention': 'eager' }, { task: 'inference' }]) {
+      await turn(page, linkOf('activations', patch, '&lang=en&unit=GB'))
+      const changed = await look()
+      assert.deepEqual([changed.say, changed.told], [stated.say, true], JSON.stringify(patch))
+      assert.ok(changed.quoted < stated.quoted && changed.peak !== stated.peak, JSON.stringify(patch))
+    }
+    await page.evaluate(() => document.querySelector('.guide .prose-note a').click())
+    await page.waitForFunction(peak => document.querySelector('#sentence [data-bytes]').dataset.bytes === peak, { timeout: 15000 }, stated.peak)
+    await rest(page)
+    assert.deepEqual(await look(), stated)
+    await turn(page, linkOf('activations', { gpu: 'h200-sxm' }, '&lang=en&unit=GB')) // another card is the same question
+    assert.equal((await look()).told, false)
+  })
+
   await on('every fold may be opened whatever stands on the page, homework where there is none', async page => {
     for (const id of ['one-a100', 'weights', 'qwen3-8b-fsdp']) {
       await open(page, url, linkOf(id, {}, '&lang=en'))

@@ -93,9 +93,11 @@ export function makeGuide(question, root, { presets, core, story, linkOf, quizLi
   question.append(asks, asked);
   const sayTitle = el('h2', {});
   const say = el('ol', { class: 'guide-say' });
+  const back = el('a', {});
+  const sayOf = el('p', { class: 'prose-note' }, el('span', {}), ' ', back);
   const trapTitle = el('h2', {});
   const trap = el('p', {});
-  const top = el('div', { class: 'guide' }, el('div', {}, sayTitle, say), el('div', { class: 'guide-trap' }, trapTitle, trap));
+  const top = el('div', { class: 'guide' }, el('div', {}, sayTitle, say, sayOf), el('div', { class: 'guide-trap' }, trapTitle, trap));
 
   const summary = el('summary', {});
   const lead = el('p', { class: 'prose-note' });
@@ -155,7 +157,8 @@ export function makeGuide(question, root, { presets, core, story, linkOf, quizLi
   };
 
   return {
-    update({ preset, report, unit }) {
+    // report: of the scenario as the preset states it; asStated: it is the one on the page
+    update({ preset, report, asStated, unit }) {
       const s = presets.scenarios.find((p) => p.id === preset);
       const guided = Boolean(s?.say);
       for (const node of [question, top, path]) show(node, guided);
@@ -167,6 +170,9 @@ export function makeGuide(question, root, { presets, core, story, linkOf, quizLi
       setText(asked, both(s.question));
       setText(sayTitle, ui('guide_say'));
       keyed(say, s.say.map((t, i) => ({ t, i })), (x) => x.i, () => el('li', {}), (li, x) => setProse(li, fillIn(both(x.t), vars)));
+      show(sayOf, !asStated);
+      setText(sayOf.firstChild, ui('guide_of'));
+      link(back, linkOf(s.id), ui('guide_back'));
       setText(trapTitle, ui('guide_trap'));
       setProse(trap, fillIn(both(s.trap), vars));
       setText(summary, ui('homework'));

@@ -255,6 +255,13 @@ export async function start({ wasm, presets, accuracy }) {
       sayLater();
     },
   });
+  // What a preset says of itself, its sentences and the numbers it quotes, is true of the scenario as it states it, whatever the cards.
+  const statedReports = new Map();
+  function statedReport({ id, scenario }) {
+    if (!statedReports.has(id)) statedReports.set(id, core.estimate(scenario));
+    return statedReports.get(id);
+  }
+  const withoutCards = ({ gpu, gpus, ...rest }) => rest;
   const guide = makeGuide($('question'), $('chapter'), {
     presets, core, story: LANDING, linkOf: presetLink,
     quizLink: (chapter) => linkOf([], { view: 'quiz', chapter, seed: quizSeed, ...quiz.pending(chapter) }),
@@ -353,15 +360,18 @@ export async function start({ wasm, presets, accuracy }) {
     root.classList.toggle('stale', slot.error !== null);
     show($('stale'), slot.error !== null);
     setText($('stale'), slot.error ? ui('stale', { why: errorText(slot.error) }) : '');
+    const preset = presets.scenarios.find((s) => s.id === slot.preset);
+    const stated = preset && statedReport(preset);
+    const asStated = Boolean(stated) && same(withoutCards(report.scenario), withoutCards(stated.scenario));
     all = {
       report, cards, alone: shown.embed === '1', second: slots[1]?.report ?? null, presets, lists, unit: u, phase, usable: report.fits[0].usable_bytes,
       roles: report.entries.some((e) => e.role !== 'model' && e.component !== CONTEXT),
-      quoted: presets.scenarios.find((s) => s.id === slot.preset)?.quoted,
+      quoted: asStated ? preset?.quoted : null,
     };
     showAnswer();
     if (shown.view === 'claim') claim.update({ ...all, slot });
     if (shown.embed !== '1') showPanel(); // before its prices are known: what stands below it does not move then
-    guide.update({ preset: slot.preset, report, unit: u });
+    guide.update({ preset: slot.preset, report: asStated || !stated ? report : stated, asStated, unit: u });
     card.update(all);
     ledger.update(all);
     facts.update(all);
