@@ -132,7 +132,7 @@ const STATED = {
   activations: (q, report) => {
     const mine = fullest(report, (e) => e.component === 'activations');
     const ours = sum(mine);
-    return { ours, why: [factsOf(report, mine).again || (q.bytes > ours && word('quoted', 'activations_here'))] };
+    return { ours, why: [q.bytes > ours && word('quoted', 'activations_here')] };
   },
   total: (q, report) => {
     const { bytes: ours, phase } = report.peak;
