@@ -462,6 +462,13 @@ bool vram_model_is(const vram_model *model, const char *const types[])
     return false;
 }
 
+/* GPT-Neo, GPTBigCode. Source: modeling_gpt_neo.py, modeling_gpt_bigcode.py (self.bias) */
+double vram_position_masks(const vram_model *model)
+{
+    static const char *const each[] = {"gpt_neo", NULL}, *const once[] = {"gpt_bigcode", NULL};
+    return vram_model_is(model, each) ? (double)model->stage.layers : vram_model_is(model, once);
+}
+
 double vram_tensor_params(const vram_tensor *tensor)
 {
     return (double)tensor->layers * (double)tensor->copies * ((double)tensor->rows * (double)tensor->columns);

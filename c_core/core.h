@@ -25,6 +25,7 @@ static inline double vram_max(double a, double b) { return a > b ? a : b; }
 /* whole numbers held in doubles below 2^53: exact */
 static inline double vram_ceil_div(double a, double b) { return ceil(a / b); }
 static inline double vram_floor_div(double a, double b) { return floor(a / b); }
+static inline bool vram_divides(double whole, double parts) { return whole == parts * vram_floor_div(whole, parts); } /* without a rest */
 static inline double vram_round_up(double a, double step) { return ceil(a / step) * step; } /* a, up to a multiple of step */
 static inline const char *vram_or_else(const char *name, const char *standard) { return name ? name : standard; } /* a family's own name for it */
 
@@ -50,6 +51,7 @@ vram_rule *vram_rule_times(vram_rule *rule, vram_symbol symbol, double value);
 
 /* Is the model of one of these types? The list ends with NULL. */
 bool vram_model_is(const vram_model *model, const char *const types[]);
+double vram_position_masks(const vram_model *model); /* buffers of a byte for each pair of positions that the class keeps: of each layer of the stage, one, or none */
 double vram_most_heads(const vram_model *model); /* query heads of the attention layer that has most; 0: none attends */
 /* parameters of one row of the table, over all its layers and copies */
 double vram_tensor_params(const vram_tensor *tensor);
@@ -299,6 +301,7 @@ bool vram_enter_stage(vram_scenario *scenario, int64_t stage, bool verdict_alone
 
 /* ---- scenario.c ---- */
 double vram_gpus_of_degrees(const vram_scenario *scenario);                         /* that the degrees of parallelism take */
+double vram_gpus_over(const vram_scenario *scenario, double data, double tensor, double pipeline); /* with these degrees in place of its own */
 
 /* ---- gpu.c ---- */
 static inline bool vram_is_nvidia(const vram_gpu *gpu) { return gpu->maker == 'N' || gpu->maker == '\0'; } /* or nothing is said */

@@ -225,11 +225,10 @@ void vram_transformers_generate(const vram_scenario *scenario, const vram_model 
     }
 }
 
-/* A buffer of the class: which key a position may see, a byte each; GPTBigCode has one, GPT-Neo one a layer */
 static void position_masks(const pass *p, vram_report *report)
 {
     const vram_model *m = p->model;
-    double masks = strcmp(m->model_type, "gpt_bigcode") == 0 ? 1 : strcmp(m->model_type, "gpt_neo") == 0 ? (double)m->stage.layers : 0;
+    double masks = vram_position_masks(m);
     if (masks <= 0) return;
     vram_entry *e = vram_add(report, p->role, VRAM_COMPONENT_ENGINE_BUFFERS, VRAM_WHAT_CAUSAL_MASK, VRAM_EXACT, VRAM_SOURCE_TRANSFORMERS, VRAM_PHASES_INFERENCE);
     vram_times(vram_times(vram_times(e, VRAM_SYMBOL_ROWS, (double)m->position_rows), VRAM_SYMBOL_KEYS, (double)m->position_rows), VRAM_SYMBOL_LAYERS, masks);

@@ -25,7 +25,7 @@ static void served(const vram_scenario *s, vram_report *report)
 {
     bool pool = s->engine == VRAM_ENGINE_VLLM || s->engine == VRAM_ENGINE_SGLANG;
     double heads = vram_most_heads(&s->model), ranks = (double)s->parallel.tensor, width = vram_format_bytes(s->weights);
-    if (pool && heads > 0 && heads != ranks * vram_floor_div(heads, ranks)) vram_note_add(report, VRAM_NOTE_HEADS_NOT_DIVISIBLE, "parallel.tensor", 2, (const double[]){heads, ranks});
+    if (pool && heads > 0 && !vram_divides(heads, ranks)) vram_note_add(report, VRAM_NOTE_HEADS_NOT_DIVISIBLE, "parallel.tensor", 2, (const double[]){heads, ranks});
     if (pool && s->gpu.apple) vram_note_add(report, VRAM_NOTE_ENGINE_NOT_ON_CARD, "engine", 0, NULL);
     double held = vram_ceil_div(report->pool.fixed_bytes, 1), budget = vram_pool_budget(s, &s->gpu);
     if (pool && report->max_context == 0 && held > budget)
@@ -91,7 +91,7 @@ static void undivided(const vram_scenario *s, vram_report *report)
         {vram_data_ranks(s) * tensor, of_experts, "parallel.expert"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (rows[i].whole != rows[i].parts * vram_floor_div(rows[i].whole, rows[i].parts))
+        if (!vram_divides(rows[i].whole, rows[i].parts))
             vram_note_add(report, VRAM_NOTE_NOT_DIVIDING, rows[i].path, 2, (const double[]){rows[i].whole, rows[i].parts});
 }
 

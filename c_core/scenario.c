@@ -54,11 +54,12 @@ static void rl_defaults(vram_scenario *s)
 }
 
 /* Experts are divided over the ranks of data and tensor parallelism; when these are fewer, the others do nothing else. */
-double vram_gpus_of_degrees(const vram_scenario *s)
+double vram_gpus_over(const vram_scenario *s, double data, double tensor, double pipeline)
 {
-    double ranks = (double)s->parallel.data * (double)s->parallel.tensor * (double)s->parallel.context;
-    return vram_max(ranks, (double)s->parallel.expert) * (double)s->parallel.pipeline;
+    return vram_max(data * tensor * (double)s->parallel.context, (double)s->parallel.expert) * pipeline;
 }
+
+double vram_gpus_of_degrees(const vram_scenario *s) { return vram_gpus_over(s, (double)s->parallel.data, (double)s->parallel.tensor, (double)s->parallel.pipeline); }
 
 static void parallel_defaults(vram_scenario *s)
 {

@@ -590,12 +590,9 @@ static vram_replay replay_of(trainer *r, vram_sharding *sharding)
     return (vram_replay){.gradients_stand = is_deepspeed(r) ? r->s->training.gradient_accumulation > 1 : gradients_stand(r) || gradients_divided(r), .sharding = r->sharding};
 }
 
-/* A byte for each pair of positions that the class keeps as a buffer, of each layer (GPT-Neo) or once (GPTBigCode).
- * Source: modeling_gpt_neo.py, modeling_gpt_bigcode.py (self.bias) */
 static void mask_buffers(const trainer *r)
 {
-    static const char *const each[] = {"gpt_neo", NULL}, *const once[] = {"gpt_bigcode", NULL};
-    double masks = vram_model_is(r->m, each) ? (double)r->m->stage.layers : vram_model_is(r->m, once), positions = (double)r->m->position_rows;
+    double masks = vram_position_masks(r->m), positions = (double)r->m->position_rows;
     vram_entry *e = add(r, VRAM_COMPONENT_WORKSPACE, VRAM_WHAT_CAUSAL_MASK, VRAM_SOURCE_TRANSFORMERS, r->report->phases);
     vram_times(vram_times(vram_times(e, VRAM_SYMBOL_COPIES, masks), VRAM_SYMBOL_ROWS, positions), VRAM_SYMBOL_KEYS, positions);
 }

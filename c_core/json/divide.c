@@ -31,8 +31,6 @@ typedef struct {
     double bound, limit;     /* of the last one tried: what its report says is needed, and the sequences that its engine runs; 0: no limit */
 } search;
 
-static bool divides(double whole, double parts) { return whole == parts * vram_floor_div(whole, parts); }
-
 /* ------------------------------------------------------------------------------------------- degrees that engines accept -- */
 
 /* Weights of a row that share a scale, and are not taken apart; 1: none do */
@@ -52,11 +50,11 @@ static bool takes_layer(const vram_layer *l, double ranks, double experts_cut, d
 {
     const vram_attention *a = &l->attention;
     double heads = (double)a->heads, kv = (double)a->kv_heads;
-    if (a->type != VRAM_MIXER_NONE && !divides(heads, ranks)) return false;
-    if (a->type == VRAM_MIXER_SOFTMAX && !divides(kv, ranks) && !divides(ranks, kv)) return false;
+    if (a->type != VRAM_MIXER_NONE && !vram_divides(heads, ranks)) return false;
+    if (a->type == VRAM_MIXER_SOFTMAX && !vram_divides(kv, ranks) && !vram_divides(ranks, kv)) return false;
     const struct { double width, parts; } rows[] = {{(double)l->ffn.width, ranks * group}, {(double)l->ffn.shared_width, ranks * group}, {(double)l->ffn.expert_width, experts_cut * group}, {(double)l->state.heads, ranks}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (!divides(rows[i].width, rows[i].parts)) return false;
+        if (!vram_divides(rows[i].width, rows[i].parts)) return false;
     return true;
 }
 
@@ -106,11 +104,11 @@ static int by_heads(const search *q, double n, division list[WAYS])
     for (double tensor = vram_min(n, q->widest); tensor >= 1 && k + 3 < WAYS; tensor--) {
         double rest = n / tensor;
         double ranks = tensor * (double)q->s->parallel.context, expert = (double)q->s->parallel.expert;
-        if (!divides(n, tensor) || (n > MACHINE && tensor != q->widest) || !takes(q->s, tensor)) continue;
+        if (!vram_divides(n, tensor) || (n > MACHINE && tensor != q->widest) || !takes(q->s, tensor)) continue;
         if (rest <= (double)q->s->model.layers && ranks >= expert) list[k++] = as_said(q, 1, tensor, rest);
         if (rest > 1 && copies && ranks * rest >= expert) list[k++] = trains(q) ? all_shared(q, rest, tensor, 1) : as_said(q, rest, tensor, 1);
     }
-    if (trains(q) && said > 1 && n > said && divides(n, said)) list[k++] = all_shared(q, n / said, (double)q->s->parallel.tensor, (double)q->s->parallel.pipeline);
+    if (trains(q) && said > 1 && n > said && vram_divides(n, said)) list[k++] = all_shared(q, n / said, (double)q->s->parallel.tensor, (double)q->s->parallel.pipeline);
     return k;
 }
 
@@ -141,11 +139,7 @@ static bool refused(const vram_scenario *s, const vram_report *r)
     return false;
 }
 
-/* As vram_gpus_of_degrees() has it */
-static double gpus_of(const vram_scenario *s, const division *d)
-{
-    return vram_max(d->data * d->tensor * (double)s->parallel.context, (double)s->parallel.expert) * d->pipeline;
-}
+static double gpus_of(const vram_scenario *s, const division *d) { return vram_gpus_over(s, d->data, d->tensor, d->pipeline); }
 
 static const vram_report *run(search *q, const division *d, bool verdict_alone)
 {
@@ -192,7 +186,8 @@ static bool over(search *q, double n)
 
 /* ------------------------------------------------------------------------------------------------------------ the least -- */
 
-/* One by one within a machine, then doubled until it fits, then halved between: beyond a machine more GPUs of one kind of division never need more each. */
+/* One by one within a machine, then doubled until it fits, then halved between: beyond a machine more GPUs of one kind of division need more each only where
+ * experts are filled up. */
 static bool find(search *q)
 {
     double unit = q->by == HEADS ? q->widest : 1, low = 0, n = 1;
@@ -251,7 +246,7 @@ static division over_all(search *q)
     const vram_scenario *s = q->s;
     division list[WAYS], best = {.gpus = 0};
     double one = q->by == SHARES ? q->tensor * q->pipeline : 1, n = (double)s->gpus / (one * (double)s->parallel.context * q->replicas);
-    int count = divides(n, 1) && n >= 1 ? divisions(q, n, list) : 0;
+    int count = vram_divides(n, 1) && n >= 1 ? divisions(q, n, list) : 0;
     for (int i = 0; i < count; i++)
         if (attempt(q, &list[i]) && (best.gpus <= 0 || (best.verdict == VRAM_VERDICT_NO && list[i].verdict != VRAM_VERDICT_NO))) best = list[i];
     return best;
@@ -282,7 +277,6 @@ static bool as_it_stands(search *q, bool found)
     return (fewer && attempt(q, &d) && d.verdict != VRAM_VERDICT_NO) || found;
 }
 
-/* From no bound at all: what is refused as it was said may be taken otherwise. */
 static bool search_all(search *q)
 {
     limits(q);
@@ -298,7 +292,7 @@ void vram_json_divide(vram_json *json, cJSON *scenario, const vram_scenario *s, 
     double idle = (double)s->gpus - vram_gpus_of_degrees(s);
     begin(&q);
     row->found = search_all(&q);
-    if (!row->found && q.nearest.gpus <= 0) { /* degrees that are refused */
+    if (!row->found && q.nearest.gpus <= 0) { /* degrees that are refused may be taken otherwise */
         q.tensor = q.pipeline = 1;
         begin(&q);
         row->found = search_all(&q);
