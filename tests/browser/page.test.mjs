@@ -816,6 +816,9 @@ for (const [place, url, allowed] of places) {
     assert.deepEqual(await look(), stated)
     await turn(page, linkOf('activations', { gpu: 'h200-sxm' }, '&lang=en&unit=GB')) // another card is the same question
     assert.equal((await look()).told, false)
+    await turn(page, linkOf('activations', { gpu: 'h200-sxm', 'training.sequence_length': 8192 }, '&lang=en&unit=GB'))
+    await page.evaluate(() => { document.querySelector('.homework').closest('details').open = true })
+    await page.waitForFunction(() => /H200/.test(document.querySelector('.homework').closest('details').textContent), { timeout: 15000 }) // homework is for the card on the page
   })
 
   await on('every fold may be opened whatever stands on the page, homework where there is none', async page => {

@@ -157,20 +157,20 @@ export function makeGuide(question, root, { presets, core, story, linkOf, quizLi
   };
 
   return {
-    // report: of the scenario as the preset states it; asStated: it is the one on the page
-    update({ preset, report, asStated, unit }) {
+    // told: of the scenario as the preset states it, which may be the page's own
+    update({ preset, report, told, unit }) {
       const s = presets.scenarios.find((p) => p.id === preset);
       const guided = Boolean(s?.say);
       for (const node of [question, top, path]) show(node, guided);
       show(homework, Boolean(guided && s.chapter));
       now = guided ? { report, unit, chapter: s.chapter } : null;
       if (!guided) return;
-      const vars = guideVars(report, presets, unit);
+      const vars = guideVars(told, presets, unit);
       setText(asks, ui('guide_asks'));
       setText(asked, both(s.question));
       setText(sayTitle, ui('guide_say'));
       keyed(say, s.say.map((t, i) => ({ t, i })), (x) => x.i, () => el('li', {}), (li, x) => setProse(li, fillIn(both(x.t), vars)));
-      show(sayOf, !asStated);
+      show(sayOf, told !== report);
       setText(sayOf.firstChild, ui('guide_of'));
       link(back, linkOf(s.id), ui('guide_back'));
       setText(trapTitle, ui('guide_trap'));

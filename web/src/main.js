@@ -78,10 +78,11 @@ export async function start({ wasm, presets, accuracy }) {
     const said = { lang: shown.lang, theme: shown.theme, unit: shown.unit, view: shown.view, chapter: shown.chapter, seed: shown.seed, ...extra };
     return said.view === 'quiz' ? writeLink([{ preset: null, scenario: {} }], said, presets, index) : writeLink(list, { ...said, chapter: null, seed: null }, presets, index);
   };
+  const presetOf = (id) => presets.scenarios.find((s) => s.id === id);
   const presetLinks = new Map(); // as long as nothing else that they say changes
   function presetLink(id) {
     const said = `${id} ${JSON.stringify(shown)}`;
-    if (!presetLinks.has(said)) presetLinks.set(said, linkOf([{ preset: id, scenario: presets.scenarios.find((s) => s.id === id).scenario }], { view: null, embed: embedded ? null : shown.embed }));
+    if (!presetLinks.has(said)) presetLinks.set(said, linkOf([{ preset: id, scenario: presetOf(id).scenario }], { view: null, embed: embedded ? null : shown.embed }));
     return presetLinks.get(said);
   }
   const answered = () => slots.map((s) => ({ ...s, scenario: s.good })); // what is refused is in no address
@@ -120,9 +121,9 @@ export async function start({ wasm, presets, accuracy }) {
   }
 
   // ---- changes
-  const baseOf = (slot) => presets.scenarios.find((s) => s.id === slot.preset)?.scenario ?? {};
+  const baseOf = (slot) => presetOf(slot.preset)?.scenario ?? {};
 
-  const chapterNow = () => presets.scenarios.find((s) => s.id === slots[0].preset)?.chapter;
+  const chapterNow = () => presetOf(slots[0].preset)?.chapter;
 
   // A patch is flat, paths and values; a scenario's variant may also nest.
   const flat = (patch) => Object.fromEntries(Object.entries(patch).flatMap(([key, value]) =>
@@ -194,7 +195,7 @@ export async function start({ wasm, presets, accuracy }) {
 
   // Nothing asked for: the story that the chapters unfold.
   const firstSlot = () => {
-    const first = presets.scenarios.find((s) => s.id === LANDING) ?? presets.scenarios[0];
+    const first = presetOf(LANDING) ?? presets.scenarios[0];
     return first ? { preset: first.id, scenario: first.scenario } : { preset: null, scenario: {} };
   };
 
@@ -360,18 +361,18 @@ export async function start({ wasm, presets, accuracy }) {
     root.classList.toggle('stale', slot.error !== null);
     show($('stale'), slot.error !== null);
     setText($('stale'), slot.error ? ui('stale', { why: errorText(slot.error) }) : '');
-    const preset = presets.scenarios.find((s) => s.id === slot.preset);
+    const preset = presetOf(slot.preset);
     const stated = preset && statedReport(preset);
-    const asStated = Boolean(stated) && same(withoutCards(report.scenario), withoutCards(stated.scenario));
+    const asStated = Boolean(preset) && same(withoutCards(report.scenario), withoutCards(stated.scenario));
     all = {
       report, cards, alone: shown.embed === '1', second: slots[1]?.report ?? null, presets, lists, unit: u, phase, usable: report.fits[0].usable_bytes,
       roles: report.entries.some((e) => e.role !== 'model' && e.component !== CONTEXT),
-      quoted: asStated ? preset?.quoted : null,
+      quoted: asStated ? preset.quoted : null,
     };
     showAnswer();
     if (shown.view === 'claim') claim.update({ ...all, slot });
     if (shown.embed !== '1') showPanel(); // before its prices are known: what stands below it does not move then
-    guide.update({ preset: slot.preset, report: asStated || !stated ? report : stated, asStated, unit: u });
+    guide.update({ preset: slot.preset, report, told: asStated ? report : stated, unit: u });
     card.update(all);
     ledger.update(all);
     facts.update(all);
@@ -468,7 +469,7 @@ export async function start({ wasm, presets, accuracy }) {
 
   const formContext = (cards = all?.cards) => ({
     cards,
-    first: presets.scenarios.find((s) => s.id === slots[0].preset)?.controls,
+    first: presetOf(slots[0].preset)?.controls,
     slot: slots[0], base: baseOf(slots[0]), valueOf: valueReader(index, slots[0].scenario, slots[0].report?.scenario), unit: unit(), prices,
   });
 
