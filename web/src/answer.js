@@ -1,5 +1,5 @@
 // The sentence: how much, when, on which card, and what to do. One or two short clauses, made of words for ids.
-import { el, prose } from './dom.js';
+import { el, proseOf } from './dom.js';
 import { divisionText, takesNodes, takesParts } from './division.js';
 import { rich, ui, word } from './i18n.js';
 import { SEEN, cardOf, contextAtPeak, givenBack, isPooled, need, roomOf } from './reading.js';
@@ -60,7 +60,8 @@ export function fillSentence(node, { report, cards, presets, unit }, onPick) {
   const number = el('strong', { class: 'peak', title: bytesFull(report.peak.bytes), data: { bytes: report.peak.bytes, needed: report.fits[0].needed_bytes } }, vars.peak);
   const room = word('room', which, vars);
   node.dataset.verdict = cardOf(report, presets).fit.verdict;
-  node.replaceChildren(...rich('sentence', id, { ...vars, room, peak: number, takes: takes ? el('span', {}, takesNodes(takes, report.scenario, eachOf(takes, unit), onPick).flatMap((part) => (typeof part === 'string' ? prose(part) : [part]))) : vars.takes }).flatMap((part) => (typeof part === 'string' ? prose(part) : [part])));
+  const told = takes ? el('span', {}, proseOf(takesNodes(takes, report.scenario, eachOf(takes, unit), onPick))) : vars.takes;
+  node.replaceChildren(...proseOf(rich('sentence', id, { ...vars, room, peak: number, takes: told })));
 }
 
 export const title = (all) => ui('title', { sentence: sentenceText(all) });

@@ -1,6 +1,6 @@
 // The core: a WebAssembly module without imports that answers JSON with JSON. The only file that knows of its memory.
 const ABI = 1;
-const MOST_KNOWN = 48; // answers, of some ten kilobytes each
+const MOST_KNOWN = 128; // answers, of some ten kilobytes each: those of all rows of a table of cards, and more
 const OP = { estimate: 0, options: 1, tables: 2, presets: 3, solve: 4, timeline: 5, claim: 6 };
 
 // Asked once at the start: a core that answers this wrong is not to be shown to anybody.
@@ -51,7 +51,7 @@ export async function openCore(bytes, presets) {
     // the inverse questions: [{path, value, limit, bytes, …}, …]
     solve: (scenario, paths) => recall(OP.solve, { scenario, for: paths }).solve ?? [],
     // how many GPUs it takes, divided how: {value, parallel, nearest, over}; null for what is refused
-    cards: (scenario) => call(OP.solve, { scenario, for: ['gpus'] }).solve?.[0] ?? null,
+    cards: (scenario) => recall(OP.solve, { scenario, for: ['gpus'] }).solve?.[0] ?? null,
     // a training step instant by instant: {components, points: [{phase, place, bytes}, …]}
     timeline: (scenario) => (scenario.task === 'training' ? recall(OP.timeline, scenario).timeline : null) ?? null, // of rl only phases, which the columns show
     // {verdict, changes, bytes, needed_bytes, usable_bytes, peak_phase, alternatives}

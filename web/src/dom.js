@@ -23,6 +23,9 @@ export function setText(node, text) {
 const AMOUNT = /([−+]?\d[\d,.]* (?:[kMG]i?B|B)(?![\w/]))/;
 export const prose = (text) => text.split(AMOUNT).map((part, i) => (i % 2 ? el('span', { class: 'amount' }, part) : part)).filter(Boolean);
 
+// The same of what is nodes already, here and there.
+export const proseOf = (parts) => parts.flatMap((part) => (typeof part === 'string' ? prose(part) : [part]));
+
 export function setProse(node, text) {
   if (node.textContent !== text) node.replaceChildren(...prose(text));
 }

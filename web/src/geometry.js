@@ -31,5 +31,5 @@ export function layCard({ segments, usable, context, gpus, needed }) {
   }
   const outlines = Array.from({ length: cards }, (_, i) => ({ from: i * total, to: (i + 1) * total, context, owned: i === 0 }));
   const end = Math.max(right, outlines.at(-1).to);
-  return { total, usable, context, bytes, must, pieces, outlines, end, right, };
+  return { total, usable, context, bytes, must, pieces, outlines, end, right };
 }
